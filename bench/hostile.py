@@ -15,7 +15,7 @@ from bench.measure import interleaved, ratio, table, timed, write
 from lossless.compaction.extract import condense, extract
 from lossless.compaction.source_text import SourceMessage, SourceSummary, clean_source, fallback_summary
 from lossless.files.explore import summarise
-from lossless.ingest.match import overlap
+from lossless.ingest.sequences import overlap
 from lossless.llm.response import strip_reasoning
 from lossless.model.identity import canonical_content
 from lossless.model.search_text import extra_tokens, passages

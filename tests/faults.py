@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import sys
 from contextlib import contextmanager
@@ -106,6 +107,36 @@ def dump_as_stored(path: Path | str) -> Rows:
     }
     connection.close()
     return found
+
+
+def all_or_nothing(
+    folder: Path, prepare: Callable[[lossless.Engine], object], act: Callable[[lossless.Engine], object]
+) -> tuple[Rows, Rows]:
+    """What an archive holds before and after. These are its only states when any statement fails, and a retry reaches
+    the second exactly; every fourth is tried, and with LOSSLESS_EXAMPLES every one.
+    """
+    first, last = folder / "first.db", folder / "last.db"
+    with open_engine(first) as engine:
+        prepare(engine)
+    shutil.copy(first, last)
+    with open_engine(last) as engine:
+        total = len(statements_of(engine.archive.database, lambda: act(engine)))
+    before, after = dump(first), dump(last)
+    for number in range(total % 4, total, 1 if os.environ.get("LOSSLESS_EXAMPLES") else 4):
+        path = folder / f"{number}.db"
+        shutil.copy(first, path)
+        with open_engine(path) as engine:
+            try:
+                with failing_at(engine.archive.database, number):
+                    act(engine)
+                raise AssertionError("the fault was swallowed")
+            except Fault:
+                assert dump(path) == before, number
+            act(engine)
+            assert dump(path) == after, number
+    with open_engine(path) as engine:
+        assert problems(engine) == []
+    return before, after
 
 
 def contents(engine: lossless.Engine, session: lossless.Session = SESSION) -> list[str]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import SummaryPrompt, SummarySource, WrittenSummary
+    from lossless.compaction.summariser import DescribeReport
     from lossless.context.run import Assembled, Receipt
     from lossless.engine import Engine, TurnReport
     from lossless.engine import open_engine as open
@@ -44,7 +45,6 @@ if TYPE_CHECKING:
         SchemaUnknown,
         Stale,
     )
-    from lossless.files.describe import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import FilePiece, OrphanFile
     from lossless.hosts.chat import chat
@@ -114,12 +114,18 @@ if TYPE_CHECKING:
     from lossless.recall.scope import GrepMode, SearchIn, SortOrder
     from lossless.settings import Settings
     from lossless.store.bundles.other_programs import ReclaimableTables
-    from lossless.store.conversations import Checkpoint, PinRow
-    from lossless.store.graph import ContextSize, TopSummaries
+    from lossless.store.conversations import Checkpoint
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
-    from lossless.store.state import Grant, IngestState, LedgerRow
+    from lossless.store.state import Grant, IngestState, LedgerRow, PinRow
     from lossless.store.versions import Version
-    from lossless.store.views import ArchiveTotals, CacheTelemetry, ConversationDetails, MessageStatus
+    from lossless.store.views import (
+        ArchiveTotals,
+        CacheTelemetry,
+        ContextSize,
+        ConversationDetails,
+        MessageStatus,
+        TopSummaries,
+    )
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.pages import PageFormat, PagesReport
     from lossless.transfer.remnic_format import SessionBy
@@ -134,6 +140,7 @@ _PUBLIC = {
     "lossless.compaction.plan": "Pass",
     "lossless.compaction.run": "CompactionReport",
     "lossless.compaction.summarise": "SummaryPrompt SummarySource WrittenSummary",
+    "lossless.compaction.summariser": "DescribeReport",
     "lossless.context.run": "Assembled Receipt",
     "lossless.engine": "Engine TurnReport open=open_engine",
     "lossless.errors": (
@@ -141,7 +148,6 @@ _PUBLIC = {
         "BadSetting GrantError GuardOpen LosslessError ModelAuth ModelBadAnswer ModelDenied ModelError "
         "ModelRateLimit ModelTimeout NoArchive NotAnArchive NotFound SchemaUnknown Stale"
     ),
-    "lossless.files.describe": "DescribeReport",
     "lossless.files.references": "StubPlan",
     "lossless.files.vault": "FilePiece OrphanFile",
     "lossless.hosts.chat": "chat",
@@ -185,12 +191,11 @@ _PUBLIC = {
     "lossless.recall.scope": "GrepMode SearchIn SortOrder",
     "lossless.settings": "Settings",
     "lossless.store.bundles.other_programs": "ReclaimableTables",
-    "lossless.store.conversations": "Checkpoint PinRow",
-    "lossless.store.graph": "ContextSize TopSummaries",
+    "lossless.store.conversations": "Checkpoint",
     "lossless.store.maintenance.integrity": "IndexDrift PendingCompactionRow",
-    "lossless.store.state": "Grant IngestState LedgerRow",
+    "lossless.store.state": "Grant IngestState LedgerRow PinRow",
     "lossless.store.versions": "Version",
-    "lossless.store.views": "ArchiveTotals CacheTelemetry ConversationDetails MessageStatus",
+    "lossless.store.views": "ArchiveTotals CacheTelemetry ContextSize ConversationDetails MessageStatus TopSummaries",
     "lossless.transfer.lossless_claw": "ExportReport",
     "lossless.transfer.pages": "PageFormat PagesReport",
     "lossless.transfer.remnic_format": "SessionBy",

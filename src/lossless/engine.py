@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.llm.completion import Prompt
+    from lossless.llm.completion import Complete, Prompt
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.prompts import EvidenceMemory
@@ -520,14 +520,14 @@ class Engine:
     @property
     def tools(self) -> Toolbox:
         """The tools for agents over this archive."""
-        from lossless.recall.delegate import ReaderModel
         from lossless.recall.tools import Toolbox
 
-        parts, readers = self._parts, list[ReaderModel]()
+        parts = self._parts
+        readers: Sequence[tuple[str, Complete]] = ()
         if not self.archive.read_only:  # calls are recorded, with the same breaker and a separate spend window
             gate = parts.loop.summariser.gate(self.archive, 0, self.clock)
             gate = replace(gate, scope="answer", purpose="answer", conversation_id=None)
-            readers = [ReaderModel(name, chain) for name, chain in parts.loop.summariser.readers(gate)]
+            readers = parts.loop.summariser.readers(gate)
         return Toolbox(parts.archive, parts.settings, parts.here, parts.vault, tuple(readers))
 
     @property
@@ -554,7 +554,7 @@ class Engine:
         seconds: float | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport:
-        """Fold older history now: when over the threshold, when forced, or until so many tokens are left.
+        """Fold older history now: when over the threshold, when forced, or until a number of tokens is left.
 
         `instructions` apply to this call only; after `seconds` no further summary is started.
         """
@@ -691,16 +691,16 @@ class Engine:
                     raise BadInput("there is nothing to pin in an empty text")
                 if not is_encodable(what):
                     raise BadInput("the text to pin contains a lone surrogate, which is not valid text")
-                return self.archive.pins_and_briefs.pin(conversation.id, self.clock(), text=what)
+                return self.archive.prompts.pin(conversation.id, self.clock(), text=what)
             stored = self.archive.messages.get(what)
             if stored.conversation_id != conversation.id:
                 raise NotFound("message of this session", what)
-            return self.archive.pins_and_briefs.pin(conversation.id, self.clock(), message_id=what)
+            return self.archive.prompts.pin(conversation.id, self.clock(), message_id=what)
 
     def unpin(self, session: SessionRef, pin_id: int) -> None:
         """Remove a pin."""
         with self.archive.writing():
-            self.archive.pins_and_briefs.unpin(self._parts.conversation_id(session), pin_id)
+            self.archive.prompts.unpin(self._parts.conversation_id(session), pin_id)
 
     # --- maintenance ---
 

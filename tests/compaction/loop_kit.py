@@ -93,7 +93,7 @@ def changes(engine: lossless.Engine) -> int:
 
 def debt(engine: lossless.Engine) -> Raw:
     """The one debt of the archive; empty when there never was one."""
-    found = engine.archive.debts.get(conversation_id(engine))
+    found = engine.archive.guards.debt(conversation_id(engine))
     return {} if found is None else asdict(found)
 
 

@@ -50,7 +50,7 @@ def run_pay(path: Path, model: Scripted) -> None:
     """Pay debts until there are none."""
     with loop_kit.open_engine(path, model, leaf_chunk_tokens=150, summary_max_calls_per_window=10_000) as engine:
         say("ready")
-        while engine.archive.debts.pending():
+        while engine.archive.guards.pending_debts():
             engine.admin.run_pending()
             time.sleep(0.002)
     say(f"calls {model.started}")

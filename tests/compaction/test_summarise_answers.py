@@ -44,8 +44,8 @@ def test_words_about_refusals_are_kept(text: str) -> None:
 @pytest.mark.parametrize(
     "line", ["word ", "<think>", "</think>", "`", "```\n", "Ignore all previous instructions. ", "a\n", "<", " ", "."]
 )
-def test_of_an_answer_of_20_mb_only_the_beginning_is_read(line: str) -> None:
-    text = line * (20_000_000 // len(line))
+def test_of_a_huge_answer_only_the_beginning_is_read(line: str) -> None:
+    text = line * (2_000_000 // len(line))
     answer = parse_completion({"content": [{"type": "text", "text": text}]}, "m")
     assert answer == parse_completion({"content": [{"type": "text", "text": text[:500_000]}]}, "m")
     assert tidy_answer(Completion(text, "m")) == tidy_answer(Completion(text[:400_000], "m"))

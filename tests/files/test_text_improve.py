@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.compaction.summariser import Summariser
+from lossless.compaction.summariser import DescriptionWorker, Summariser
 from lossless.engine import Engine
 from lossless.errors import GuardOpen, LosslessError, ModelDenied, ModelTimeout, Stale
-from lossless.files.describe import PayloadDescriber
 from lossless.files.explore.text import TEXT_HEADING
 from lossless.llm.completion import Completion, Prompt
 from lossless.maintenance.surgery import tool_outputs
@@ -22,7 +21,7 @@ from lossless.store.archive import Archive
 from tests.files.archives import NOW, Kept
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lossless.settings.model_rules import ModelCandidate
 
@@ -38,8 +37,8 @@ def kept(tmp_path: Path) -> Iterator[Kept]:
     found.archive.close()
 
 
-def improver(kept: Kept, ask: Callable[[str], str]) -> PayloadDescriber:
-    return PayloadDescriber(kept.archive.files, kept.archive.writing, kept.vault, ask)
+def worker(kept: Kept) -> DescriptionWorker:
+    return DescriptionWorker(kept.archive, kept.vault, Summariser(lossless.Settings()), lambda: NOW)
 
 
 def test_prose_gets_the_words_of_the_model_and_the_message_stays(kept: Kept) -> None:
@@ -47,11 +46,11 @@ def test_prose_gets_the_words_of_the_model_and_the_message_stays(kept: Kept) -> 
     kept.append({"role": "user", "content": "<file name='a.json'>" + '{"a": 1}' * 9000 + "</file>"})
     before = kept.archive.messages.get(id_)
     seen: list[str] = []
-    done = improver(kept, lambda prompt: seen.append(prompt) or "About ferries.").improve(10)  # type: ignore[func-returns-value]
+    done = worker(kept).improve(lambda prompt: seen.append(prompt) or "About ferries.", 10)  # type: ignore[func-returns-value]
     assert (len(done.file_ids), done.left, done.failure, len(seen)) == (1, 0, None, 1)
     assert kept.files.get(done.file_ids[0]).exploration_summary == "About ferries."
     assert kept.archive.messages.get(id_) == before
-    assert improver(kept, lambda _: "again").improve(10).file_ids == ()
+    assert worker(kept).improve(lambda _: "again", 10).file_ids == ()
 
 
 @pytest.mark.parametrize(
@@ -66,7 +65,7 @@ def test_a_model_that_fails_leaves_what_is_there(kept: Kept, error: LosslessErro
         calls.append(prompt)
         raise error
 
-    done = improver(kept, fails).improve(10)
+    done = worker(kept).improve(fails, 10)
     assert (done.file_ids, done.left, done.failure, len(calls)) == ((), 3, error, 1)
     assert kept.files.listed() == before
 
@@ -77,11 +76,12 @@ def test_a_file_with_nothing_to_say_about_it_is_asked_for_once(kept: Kept) -> No
     lost, found = kept.files.plain(2)
     Path(lost.storage_uri).unlink()
     calls: list[str] = []
-    working = improver(kept, lambda prompt: calls.append(prompt) or "  ")  # type: ignore[func-returns-value]
-    assert working.improve(10).left == working.improve(10).left == 2
+    working = worker(kept)
+    for _ in range(2):
+        assert working.improve(lambda prompt: calls.append(prompt) or "  ", 10).left == 2  # type: ignore[func-returns-value]
     assert len(calls) == 1
     assert working.passed_over == {lost.id, found.id}
-    again = improver(kept, lambda _: f"{TEXT_HEADING}a copy):").improve(10)
+    again = worker(kept).improve(lambda _: f"{TEXT_HEADING}a copy):", 10)
     assert (again.file_ids, again.left) == ((), 2)
 
 
@@ -92,7 +92,7 @@ def test_what_a_tool_was_asked_stays_in_front(kept: Kept) -> None:
     tool_outputs.apply_backfilled_stubs(
         kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive, threshold_bytes=8000), NOW
     )
-    (file_id,) = improver(kept, lambda _: "About ferries.").improve(10).file_ids
+    (file_id,) = worker(kept).improve(lambda _: "About ferries.", 10).file_ids
     assert kept.files.get(file_id).exploration_summary == 'Tool input: {"path": "a.md"}\nAbout ferries.'
 
 
@@ -104,7 +104,7 @@ def test_somebody_else_was_faster(kept: Kept) -> None:
             kept.files.set_summary(kept.files.plain(1)[0], "Theirs.")
         return "Ours."
 
-    assert improver(kept, slow).improve(10).file_ids == ()
+    assert worker(kept).improve(slow, 10).file_ids == ()
     assert kept.files.listed()[0].exploration_summary == "Theirs."
 
 

@@ -117,6 +117,9 @@ def test_words_without_any_mark_are_no_reduction(stored: str, shown: str) -> Non
         ("which port does the proxy use", "which port does the gateway use"),
         ("hello there", "[12:03] hello there"),
         ("hello there", "<context>\nthree documents\n</context>\nhello there"),
+        ("yes", "Today is day 3\nQuestion: yes"),
+        ("hello\n\n(sent at 10:03)", "hello\n\n(sent at 10:04)"),
+        (f"Use these documents:\n{LONG}\n\nQuestion: who is it", "Use these documents:\n-\n\nQuestion: who is it"),
         ("caf\u00e9 au lait", "cafe\u0301 au lait"),
         ("a < b and b < c", "a &lt; b and b &lt; c"),
         ("今日は天気がいい", "今日も天気がいい"),
@@ -135,6 +138,8 @@ def test_alike(stored: str, shown: str) -> None:
         ("ok", "ok, then let us begin with the second part of the work"),
         ("yes", "no"),
         ("no", "ono"),
+        (f"<documents>{LONG}</documents>\nwho is it", f"<documents>{LONG}</documents>\nwhen does it start"),
+        ("go on\n\n(sent at 10:03)", "thanks\n\n(sent at 10:04)"),
         ("", "anything"),
     ],
 )

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.ingest.match import MatchedMessage, MatchResult, match, overlap
+from lossless.ingest.match import MatchedMessage, MatchResult, match
+from lossless.ingest.sequences import overlap
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from lossless import errors
 from lossless.compaction.summariser import SPEND_GUARD
 from lossless.llm.chain import BREAKER_GUARD, CallEnding, Gate, ModelChain, pause_seconds
-from lossless.llm.completion import NO_USAGE, Completion, Prompt, Usage
+from lossless.llm.completion import NO_USAGE, Complete, Completion, Prompt, Usage
 from lossless.llm.credentials import Credential
-from lossless.llm.providers import Endpoint, ProviderModel
+from lossless.llm.providers import Endpoint, provider_model
 from lossless.settings.model_rules import ModelCandidate
 
 if TYPE_CHECKING:
@@ -230,8 +230,8 @@ def test_calls_are_bounded_and_every_answer_has_text(script: list[tuple[Step, St
 def test_over_http_a_cut_off_answer_is_asked_for_again(server: ModelServer) -> None:
     server.answers(server.error(500), server.chat("Half of", "length"), server.chat("Whole."))
 
-    def connect(candidate: ModelCandidate) -> ProviderModel:
-        return ProviderModel(Endpoint("local", candidate.model, server.v1, credential=Credential("k" * 8)))
+    def connect(candidate: ModelCandidate) -> Complete:
+        return provider_model(Endpoint("local", candidate.model, server.v1, credential=Credential("k" * 8)))
 
     slept: list[float] = []
     answer = ModelChain([ONE, TWO, THREE], connect, 10.0, sleep=slept.append)(PROMPT)

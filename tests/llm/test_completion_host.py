@@ -9,8 +9,8 @@ import pytest
 
 from lossless import errors
 from lossless.llm.chain import ModelChain
-from lossless.llm.completion import Completion, Prompt, Usage
-from lossless.llm.providers import HostModel
+from lossless.llm.completion import Complete, Completion, Prompt, Usage
+from lossless.llm.providers import host_model
 from lossless.settings.model_rules import ModelCandidate
 
 PROMPT = Prompt("system", "user", 400)
@@ -30,7 +30,7 @@ PROMPT = Prompt("system", "user", 400)
     ],
 )
 def test_answers_in_every_shape(result: object) -> None:
-    assert HostModel(lambda _: result)(PROMPT).text == "Fine."
+    assert host_model(lambda _: result)(PROMPT).text == "Fine."
 
 
 def test_the_callable_gets_the_prompt_and_its_usage_is_kept() -> None:
@@ -40,16 +40,16 @@ def test_the_callable_gets_the_prompt_and_its_usage_is_kept() -> None:
         seen.append(prompt)
         return {"text": "Fine.", "usage": {"input": 5, "output": 2}, "stopReason": "length"}
 
-    answer = HostModel(call, "openclaw")(PROMPT)
+    answer = host_model(call, "openclaw")(PROMPT)
     assert seen == [PROMPT]
     assert (answer.model, answer.usage, answer.incomplete) == ("openclaw", Usage(5, 2), True)
 
 
-def raising(error: BaseException) -> HostModel:
+def raising(error: BaseException) -> Complete:
     def call(prompt: Prompt) -> object:
         raise error
 
-    return HostModel(call)
+    return host_model(call)
 
 
 @pytest.mark.parametrize(
@@ -85,19 +85,19 @@ def test_what_the_callable_raises(error: Exception, kind: type[errors.LosslessEr
 )
 def test_what_the_callable_returns_instead_of_an_answer(result: object, kind: type[errors.LosslessError]) -> None:
     with pytest.raises(kind) as caught:
-        HostModel(lambda _: result)(PROMPT)
+        host_model(lambda _: result)(PROMPT)
     assert type(caught.value) is kind
 
 
 def test_a_denied_model_is_not_replaced_by_another() -> None:
     asked: list[str] = []
 
-    def connect(candidate: ModelCandidate) -> HostModel:
+    def connect(candidate: ModelCandidate) -> Complete:
         def call(prompt: Prompt) -> object:
             asked.append(candidate.name)
             return {"error": {"code": "policy_denied", "message": f"{candidate.name} is not allowed"}}
 
-        return HostModel(call)
+        return host_model(call)
 
     chain = ModelChain([ModelCandidate("a", "one"), ModelCandidate("b", "two")], connect, 5.0)
     with pytest.raises(errors.ModelDenied, match="a/one is not allowed"):
@@ -108,7 +108,7 @@ def test_a_denied_model_is_not_replaced_by_another() -> None:
 def test_a_host_that_hangs_is_left() -> None:
     release = threading.Event()
     with pytest.raises(errors.ModelTimeout):
-        HostModel(lambda _: release.wait(), timeout_seconds=0.05)(PROMPT)
+        host_model(lambda _: release.wait(), timeout_seconds=0.05)(PROMPT)
     release.set()
 
 
@@ -117,4 +117,4 @@ def test_a_coroutine_is_refused_with_a_hint() -> None:
         return "never"
 
     with pytest.raises(errors.ModelDenied, match="waits for its answer"):
-        HostModel(call)(PROMPT)
+        host_model(call)(PROMPT)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from lossless.llm.completion import TotalCost, Usage, format_cost, read_prices, with_cost
+from lossless.llm.completion import Usage, format_cost, format_total, read_prices, with_cost
 from lossless.settings import ModelPrice, load
 
 PRICE = ModelPrice("a/m", 3.0, 15.0, 0.3, 3.75)
@@ -28,9 +28,9 @@ def test_unknown_is_not_zero() -> None:
     assert with_cost(Usage(1000, 1000), None).cost is None
     assert with_cost(Usage(), PRICE).cost is None
     assert format_cost(None) == "unknown"
-    assert str(TotalCost(unknown_calls=1)) == "unknown"
-    assert str(TotalCost()) == "$0.0000"
-    assert str(TotalCost(Decimal("0.25"), 2)) == "$0.2500 + 2 calls of unknown cost"
+    assert format_total(Decimal(0), 1) == "unknown"
+    assert format_total(Decimal(0)) == "$0.0000"
+    assert format_total(Decimal("0.25"), 2) == "$0.2500 + 2 calls of unknown cost"
 
 
 def test_prices_from_a_setting_are_exact() -> None:

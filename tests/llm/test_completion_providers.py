@@ -14,7 +14,7 @@ import pytest
 from lossless import errors
 from lossless.llm.completion import Prompt, Usage
 from lossless.llm.credentials import Credential
-from lossless.llm.providers import Endpoint, ProviderModel
+from lossless.llm.providers import Endpoint, provider_model
 from lossless.settings import ModelPrice
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def claude(server: ModelServer, model: str = "claude-haiku-4-5") -> Endpoint:
 
 
 def ask(endpoint: Endpoint, prompt: Prompt = PROMPT, seconds: float = 60.0) -> Any:
-    return ProviderModel(endpoint, seconds)(prompt)
+    return provider_model(endpoint, seconds)(prompt)
 
 
 def test_openai_chat(server: ModelServer) -> None:
@@ -250,9 +250,9 @@ def test_cost_is_the_provider_s_or_the_user_s_or_unknown(server: ModelServer) ->
     reported["usage"]["cost"] = 0.0042
     server.answers(reported, server.chat("x"), server.chat("x"))
     price = ModelPrice("local/m", 3.0, 15.0, cache_read=0.3)
-    assert ProviderModel(local(server), price=price)(PROMPT).usage.cost == Decimal("0.0042")
-    assert ProviderModel(local(server), price=price)(PROMPT).usage.cost == Decimal("0.00054")
-    assert ProviderModel(local(server))(PROMPT).usage.cost is None
+    assert provider_model(local(server), price=price)(PROMPT).usage.cost == Decimal("0.0042")
+    assert provider_model(local(server), price=price)(PROMPT).usage.cost == Decimal("0.00054")
+    assert provider_model(local(server))(PROMPT).usage.cost is None
 
 
 def test_no_key_and_no_address_are_said_before_any_request() -> None:
@@ -278,9 +278,9 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
         sys.modules["{missing}"] = None
         from lossless.errors import ModelDenied
         from lossless.llm.completion import Prompt
-        from lossless.llm.providers import Endpoint, ProviderModel
+        from lossless.llm.providers import Endpoint, provider_model
         try:
-            ProviderModel(Endpoint("ollama", "x"))(Prompt("", "", 1))
+            provider_model(Endpoint("ollama", "x"))(Prompt("", "", 1))
         except ModelDenied as error:
             print(error)
     """
@@ -292,8 +292,7 @@ def test_without_the_extra_it_says_what_to_install(missing: str) -> None:
 def test_the_key_shows_nowhere(server: ModelServer, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level("DEBUG")
     server.answers(server.error(401, "no"))
-    model = ProviderModel(local(server))
     with pytest.raises(errors.ModelAuth):
-        model(PROMPT)
-    assert KEY.secret not in repr(model) + str(model.endpoint) + repr(KEY)
+        provider_model(local(server))(PROMPT)
+    assert KEY.secret not in str(local(server)) + repr(KEY)
     assert KEY.secret not in caplog.text

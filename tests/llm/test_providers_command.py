@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from lossless import errors
-from lossless.llm.completion import Prompt
-from lossless.llm.providers import CommandModel, command_model
+from lossless.llm.completion import Complete, Prompt
+from lossless.llm.providers import command_arguments, command_model
 from tests.waiting import is_gone, wait_for
 
 PROMPT = Prompt("Be brief.", "Häufig: 你好", 400)
 
 
-def python(code: str, seconds: float = 60.0) -> CommandModel:
-    return CommandModel((sys.executable, "-c", code), seconds)
+def python(code: str, seconds: float = 60.0) -> Complete:
+    return command_model((sys.executable, "-c", code), seconds)
 
 
 def test_the_prompt_goes_in_and_the_answer_comes_out() -> None:
@@ -68,8 +68,8 @@ def test_a_command_ends_with_the_process_that_asks_it(tmp_path: Path) -> None:
     code = f"""
         import sys, threading
         from lossless.llm.completion import Prompt
-        from lossless.llm.providers import CommandModel
-        model = CommandModel(("sh", "-c", "cat > /dev/null; echo $$ > '{note}'; exec sleep 600"), 600)
+        from lossless.llm.providers import command_model
+        model = command_model(("sh", "-c", "cat > /dev/null; echo $$ > '{note}'; exec sleep 600"), 600)
         threading.Thread(target=model, args=(Prompt("", "", 9),), daemon=True).start()
         sys.stdin.readline()
     """
@@ -86,8 +86,8 @@ def test_a_command_that_is_not_there_fails_closed() -> None:
 
 
 def test_a_command_line_is_split_without_a_shell() -> None:
-    assert command_model("claude -p 'two words' $HOME").arguments == ("claude", "-p", "two words", "$HOME")
-    assert command_model(["a", "b c"]).arguments == ("a", "b c")
+    assert command_arguments("claude -p 'two words' $HOME") == ["claude", "-p", "two words", "$HOME"]
+    assert command_arguments(["a", "b c"]) == ["a", "b c"]
 
 
 @pytest.mark.parametrize("line", ["", "  ", "'open"])

@@ -203,7 +203,7 @@ def test_a_split_session_becomes_one_again(path: Path) -> None:
         seqs = rows(engine, "SELECT seq FROM messages WHERE conversation_id = ? ORDER BY seq", active)
         assert [seq for (seq,) in seqs] == list(range(1, 38))
         assert merge.find_splits(engine.archive) == []
-        debt = engine.archive.debts.get(active)
+        debt = engine.archive.guards.debt(active)
         assert debt is not None
         assert (debt.pending, debt.reason) == (True, "doctor-rollover-split-repair")
         assert copies(path) == ["rollover-splits"]

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from lossless import Session
 from lossless.compaction.run import fold
-from lossless.ingest.transcripts.exclusions import SeenRef, match_history
+from lossless.ingest.transcripts.exclusions import match_history
 from lossless.maintenance.prune import PruneFilter
 from lossless.model.context import NewSummary
-from lossless.store.conversations import ConversationHistory, StoredRef
+from lossless.store.conversations import ConversationHistory, MessageRef
 from tests.faults import SESSION, context, problems
 from tests.maintenance.keeping import NOW
 from tests.maintenance.transcript_files import TranscriptFile
@@ -157,19 +157,19 @@ TEXTS = st.sampled_from([bytes([n]) * 8 for n in range(1, 4)])
 @given(st.lists(TEXTS, max_size=8), st.lists(TEXTS, max_size=8), st.booleans())
 def test_a_path_that_tells_all_again_in_the_same_seconds(old: list[bytes], new: list[bytes], cut: bool) -> None:
     history = ConversationHistory(
-        1, tuple(StoredRef(text, b"id%d" % n, 100 + n) for n, text in enumerate(old)), is_same_file=False
+        1, tuple(MessageRef(text, b"id%d" % n, 100 + n) for n, text in enumerate(old)), is_same_file=False
     )
     start = len(old) // 2 if cut else 0
-    path = [SeenRef(text, b"new%d" % n, 100 + n) for n, text in enumerate((*old, *new))][start:]
+    path = [MessageRef(text, b"new%d" % n, 100 + n) for n, text in enumerate((*old, *new))][start:]
     assert sorted(match_history(path, history, 0, len(path))) == list(range(len(old) - start))
 
 
 @given(st.lists(TEXTS, min_size=1, max_size=8), st.lists(TEXTS, min_size=1, max_size=8))
 def test_other_seconds_are_other_events(old: list[bytes], new: list[bytes]) -> None:
     history = ConversationHistory(
-        1, tuple(StoredRef(text, b"id%d" % n, 100 + n) for n, text in enumerate(old)), is_same_file=True
+        1, tuple(MessageRef(text, b"id%d" % n, 100 + n) for n, text in enumerate(old)), is_same_file=True
     )
-    path = [SeenRef(text, b"new%d" % n, 200 + n) for n, text in enumerate(new)]
+    path = [MessageRef(text, b"new%d" % n, 200 + n) for n, text in enumerate(new)]
     assert match_history(path, history, 0, len(path)) == {}
 
 

@@ -100,7 +100,7 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         repair.apply_close_debt(engine.archive, work, engine.clock(), backup_of(engine))
         assert engine.admin.examine().findings == ()
         assert copies(path) == ["maintenance"]
-        debt = engine.archive.debts.get(here)
+        debt = engine.archive.guards.debt(here)
         assert debt is not None
         assert (debt.pending, debt.resolution_reason) == (False, "operator-ignored")
         with pytest.raises(BadInput, match="no pending compaction"):
@@ -145,7 +145,7 @@ def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
         assert engine.admin.examine(ask_models=True).models == ()
     with open_engine(path, Scripted()) as engine:
         (check,) = engine.admin.examine(ask_models=True).models
-        assert check.ok
+        assert check["ok"]
         assert engine.admin.examine().models == ()
     with open_engine(path, Scripted(then=ModelAuth("no"))) as engine:
         found = engine.admin.examine(ask_models=True)

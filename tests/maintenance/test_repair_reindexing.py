@@ -178,7 +178,7 @@ def test_an_index_can_be_made_anew(path: Path) -> None:
         sql(engine, "UPDATE message_index_docsize SET sz = x'0000' WHERE id = 3")
         assert engine.admin.examine().healthy  # only a proof of every row sees it
         assert not engine.verify().ok
-        done = repair.apply_reindex(engine.archive, anew=True)
+        done = repair.apply_reindex(engine.archive, again=True)
         assert (done.messages, done.dropped, done.unreadable) == (62, 0, ())
         assert rows(engine, "SELECT message_id, digest FROM message_extras") == before
         prove(engine)

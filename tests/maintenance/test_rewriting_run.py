@@ -155,8 +155,7 @@ def test_refused_credentials_end_a_run_at_once(path: Path, folded: int, error: E
 # --- a run that is stopped ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rule", ["everything", "extractive"])
-@pytest.mark.parametrize("lives", [1, 2, 3, 5, 8])
+@pytest.mark.parametrize(("rule", "lives"), [("everything", 2), ("everything", 8), ("extractive", 3)])
 def test_nothing_that_was_paid_for_is_lost_when_a_model_goes_down(
     path: Path, folded: int, rule: str, lives: int
 ) -> None:
@@ -186,7 +185,7 @@ def test_one_failure_costs_one_summary(path: Path, folded: int) -> None:
         assert len(again.targets) < folded
 
 
-@pytest.mark.parametrize("after", range(1, 9))
+@pytest.mark.parametrize("after", [1, 2, 5, 8])
 def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int) -> None:
     heard: list[SummaryDraft] = []
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
@@ -341,6 +341,7 @@ STEPS = st.lists(
 
 
 @pytest.mark.parametrize("model", [None, Quotes], ids=["extracts", "model"])
+@settings(max_examples=6)
 @given(steps=STEPS)
 def test_no_words_that_were_taken_back_are_shown_without_a_correction(
     tmp_path_factory: pytest.TempPathFactory, model: Callable[[], Quotes] | None, steps: list[tuple[str, int]]

@@ -12,13 +12,14 @@ from hypothesis import strategies as st
 from lossless.errors import BadInput
 from lossless.model.masking import (
     FORGOTTEN,
-    MarkCutter,
+    CutText,
     PhraseMarker,
     check_phrase,
     cut_json,
     empty_message,
     exact_cutter,
     loose_cutter,
+    mark_cutter,
     phrase_forms,
 )
 from lossless.model.messages import Message, Reasoning, Text, ToolCall, ToolResult
@@ -29,9 +30,9 @@ LETTERS = st.text('ab "\\\né', max_size=30)
 PHRASES = st.lists(st.text('ab "\\\né', min_size=2, max_size=4), min_size=1, max_size=3)
 
 
-def cutter_of(phrases: list[str], key: bytes = KEY) -> MarkCutter:
+def cutter_of(phrases: list[str], key: bytes = KEY) -> CutText:
     marker = PhraseMarker(key)
-    return MarkCutter(marker, [[marker.mark(form) for form in phrase_forms(phrase)] for phrase in phrases])
+    return mark_cutter(marker, [[marker.mark(form) for form in phrase_forms(phrase)] for phrase in phrases])
 
 
 @given(LETTERS, PHRASES)

@@ -13,6 +13,7 @@ from lossless.providers.chat_completions import ChatCompletions
 from lossless.providers.messages_api import MessagesApi
 from lossless.providers.responses_api import ResponsesApi
 from lossless.providers.token_limits import known_window
+from lossless.providers.turn import call_arguments
 from lossless.testing.provider import Say, streamed, whole
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ def events_of(path: str, say: Say) -> list[Raw]:
 
 def flat(dialect: ProviderAPI, reply: Raw) -> list[Any]:
     """What a reply says and asks for, without what providers name things."""
-    names = [(call.name, call.arguments) for call in dialect.calls(reply)]
+    names = [(call.name, call_arguments(call)) for call in dialect.calls(reply)]
     words = "".join(_words(message) for message in dialect.reply_messages(reply))
     return [words, names]
 
@@ -153,7 +154,7 @@ def test_whatever_a_provider_says_is_read_without_an_error(
     for reply in (last, odd if isinstance(odd, dict) else {}):
         assert all(isinstance(one, dict) for one in dialect.reply_messages(reply))
         assert isinstance(dialect.usage(reply)["prompt_tokens"], int)
-        names = {call.name for call in dialect.calls(reply) if call.arguments is not call}
+        names = {call.name for call in dialect.calls(reply) if call_arguments(call) is not call}
         bare = dialect.without_calls(reply, names)
         assert not dialect.calls(bare)
         dialect.joined(bare, bare)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from lossless.recall.delegate import ReaderModel
 from lossless.recall.scope import Caller
 from lossless.testing import say
 
@@ -27,7 +26,7 @@ def tool(name: str, **args: Any) -> Any:
 
 
 def box_with(archive: Archive, *models: Any, **more: Any) -> Toolbox:
-    named = tuple(ReaderModel(model.name, model) for model in models)
+    named = tuple((model.name, model) for model in models)
     return toolbox(archive, models=named, **more)
 
 

@@ -208,7 +208,7 @@ def test_source_text_is_charged_to_a_grant_and_summaries_are_not() -> None:
     assert second.page.cursor
     assert used(archive, grant) == estimate_tokens(second.page.text)
     with archive.archive.writing():
-        archive.archive.grants.charge(grant.id, 60 - used(archive, grant), NOW)
+        archive.archive.guards.charge_grant(grant.id, 60 - used(archive, grant), NOW)
     with pytest.raises(GrantError, match="the token budget of 60 is used up"):
         describe(archive.archive, "msg#5", scope, NOW)
 
@@ -219,7 +219,7 @@ def summary_cap(archive: Folded, scope: Scope, cap: int) -> int:
 
 
 def used(archive: Folded, grant: Grant) -> int:
-    stored = archive.archive.grants.get(grant.id)
+    stored = archive.archive.guards.grant(grant.id)
     assert stored
     return stored.tokens_used
 

@@ -215,7 +215,7 @@ def test_a_correction_stands_before_what_it_corrects(course: lossless.Engine) ->
     found = course.recall("When is the launch of the harbour app?")
     ids = [item.id for item in found.evidence]
     assert ids.index(5) < ids.index(1)
-    assert found.lines[1] == found.note == "msg#5 is a newer word on msg#1."
+    assert found.lines[1] == found.note == "msg#5 is newer than msg#1 on the same matter."
 
 
 def test_how_something_changed_is_told_in_order_after_its_newest_word(course: lossless.Engine) -> None:
@@ -268,7 +268,10 @@ def test_one_note_on_a_matter_and_none_on_words_that_are_said_again_and_again() 
         engine.append(TALK, [*rows, *({"role": "user", "content": f"{standing}\nRound {n}."} for n in range(4))])
         assert not engine.recall("When is the deploy of the ferry app?").note
         engine.append(TALK, [{"role": "user", "content": text} for text in (moved[1], f"{moved[1]} No longer Monday.")])
-        assert engine.recall("When is the deploy of the ferry app?").note == "msg#8 is a newer word on msg#2."
+        assert (
+            engine.recall("When is the deploy of the ferry app?").note
+            == "msg#8 is newer than msg#2 on the same matter."
+        )
 
 
 @pytest.mark.parametrize("question", ["What happened yesterday?", "What did we talk about on 31 March?"])

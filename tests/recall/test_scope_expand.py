@@ -94,7 +94,7 @@ def test_every_message_below_is_reached_once_when_messages_are_asked_for() -> No
     pages = forward(archive, opened(archive, top, max_depth=depth + 1, include_messages=True, token_cap=cap), cap)
     whole = joined(pages)
     said_ids = sorted(int(id_[4:]) for id_ in whole if id_.startswith("msg#"))
-    below = [leaf for leaf in folded().leaves if archive.lineage.is_below(leaf, [top])]
+    below = [leaf for leaf in folded().leaves if archive.listings.is_below(leaf, [top])]
     assert said_ids == sorted(id_ for leaf in below for id_ in archive.summaries.message_ids(leaf))
     assert [whole[f"msg#{id_}"] for id_ in said_ids] == texts(archive, said_ids)
     assert all(page.tokens <= cap for page in pages)
@@ -270,7 +270,7 @@ def test_a_grant_is_charged_for_what_is_returned(caps: list[int], cap: int, dept
             assert found.tokens <= min(asked, left)
             returned += found.tokens
             cursor = found.cursor
-        stored = kept.archive.grants.get(grant_id)
+        stored = kept.archive.guards.grant(grant_id)
         assert stored
         assert stored.tokens_used == returned <= cap
 
@@ -279,7 +279,7 @@ def test_a_grant_that_is_used_up_gives_nothing() -> None:
     kept = folded()
     scope, grant_id = granted(token_cap=50)
     with kept.archive.writing():
-        kept.archive.grants.charge(grant_id, 50, NOW)
+        kept.archive.guards.charge_grant(grant_id, 50, NOW)
     with pytest.raises(GrantError, match="Expansion authorization failed: the token budget of 50 is used up"):
         opened(kept.archive, kept.leaves[0], scope=scope)
 

@@ -28,7 +28,7 @@ def test_a_grant_outlives_the_process(path: str) -> None:
         assert grant.id.startswith("grant_")
         assert len(grant.id) == len("grant_") + 12
     with Archive.open(path) as archive:
-        assert archive.grants.get(grant.id) == grant == archive.grants.held_by("child", NOW)
+        assert archive.guards.grant(grant.id) == grant == archive.guards.grant_of("child", NOW)
         assert (grant.token_cap, grant.max_depth) == (4000, 3)
         assert grant.expires_at == NOW + timedelta(minutes=5)
 
@@ -38,7 +38,7 @@ def test_a_valid_grant_goes_before_an_ended_one(engine: lossless.Engine) -> None
     newest = scope.issue_grant(archive, "parent", "child", NOW + timedelta(seconds=1), (2,))
     scope.end_child_grants(archive, "child", NOW)
     valid = issued(archive)
-    held = archive.grants.held_by("child", NOW)
+    held = archive.guards.grant_of("child", NOW)
     assert held
     assert held.id == valid.id != newest.id
 
@@ -47,11 +47,11 @@ def test_the_first_end_counts(engine: lossless.Engine) -> None:
     grant = issued(engine.archive)
     scope.end_child_grants(engine.archive, "child", NOW + timedelta(seconds=1))
     scope.end_child_grants(engine.archive, "child", NOW + timedelta(seconds=9), deleted=True)
-    ended = engine.archive.grants.get(grant.id)
+    ended = engine.archive.guards.grant(grant.id)
     assert ended
     assert ended.revoked_at == NOW + timedelta(seconds=1)
     assert ended.holder is None
-    assert engine.archive.grants.held_by("child", NOW) is None
+    assert engine.archive.guards.grant_of("child", NOW) is None
 
 
 def test_what_is_not_valid(engine: lossless.Engine) -> None:
@@ -66,11 +66,11 @@ def test_charging_stops_at_the_cap_and_at_the_end(engine: lossless.Engine) -> No
     archive = engine.archive
     grant = issued(archive, token_cap=100)
     with archive.writing():
-        assert archive.grants.charge(grant.id, 60, NOW)
-        assert not archive.grants.charge(grant.id, 41, NOW)
-        assert not archive.grants.charge(grant.id, 1, grant.expires_at)
-        assert archive.grants.charge(grant.id, 40, NOW)
-    stored = archive.grants.get(grant.id)
+        assert archive.guards.charge_grant(grant.id, 60, NOW)
+        assert not archive.guards.charge_grant(grant.id, 41, NOW)
+        assert not archive.guards.charge_grant(grant.id, 1, grant.expires_at)
+        assert archive.guards.charge_grant(grant.id, 40, NOW)
+    stored = archive.guards.grant(grant.id)
     assert stored
     assert (stored.tokens_used, stored.remaining) == (100, 0)
 
@@ -94,7 +94,7 @@ def test_many_readers_of_one_grant_never_get_more_than_it_gives(path: str) -> No
             thread.start()
         for thread in threads:
             thread.join()
-        stored = archive.grants.get(grant.id)
+        stored = archive.guards.grant(grant.id)
         assert stored
         assert sum(got) == stored.tokens_used == 100
 
@@ -104,7 +104,7 @@ def test_a_child_gets_no_more_than_its_parent_has(engine: lossless.Engine) -> No
     top = scope.issue_for_child(archive, "agent:main:main", "first", (1, 2), 4000, NOW)
     assert (top.conversation_ids, top.token_cap, top.max_depth) == ((1, 2), 4000, 3)
     with archive.writing():
-        archive.grants.charge(top.id, 3_900, NOW)
+        archive.guards.charge_grant(top.id, 3_900, NOW)
     below = scope.issue_for_child(archive, "first", "second", (9,), 4000, NOW + timedelta(minutes=1))
     assert (below.conversation_ids, below.token_cap, below.max_depth) == ((1, 2), 100, 2)
     assert below.expires_at == top.expires_at
@@ -124,15 +124,15 @@ def test_what_ended_long_ago_is_swept(engine: lossless.Engine) -> None:
     scope.end_child_grants(archive, "other", NOW)
     scope.recursion_reason(archive, "child", "question", NOW)
     issued(archive, "third")
-    assert archive.grants.get(old.id)
+    assert archive.guards.grant(old.id)
     later = NOW + timedelta(hours=2)
     kept = scope.issue_grant(archive, "parent", "new", later, (1,))
-    assert archive.grants.get(old.id) is None
-    assert archive.grants.get(ended.id) is None
-    assert archive.grants.get(kept.id)
+    assert archive.guards.grant(old.id) is None
+    assert archive.guards.grant(ended.id) is None
+    assert archive.guards.grant(kept.id)
     with archive.writing():
         assert archive.guards.take_lease("compaction:1", "me", NOW, timedelta(0))
-        archive.grants.sweep(later, later, "expand_query:")
+        archive.guards.sweep_grants(later, later, "expand_query:")
         assert archive.guards.take_lease("compaction:1", "me", NOW, timedelta(0))
 
 

@@ -239,7 +239,7 @@ def test_a_sub_agent_expands_within_its_grant() -> None:
     grant = scope.issue_grant(kept.archive, "main", child.name, NOW, conversations, token_cap=400)
     caller = Caller(child, host_has_subagents=True)
     found = call("lcm_expand", caller, summaryIds=[kept.leaves[0]])
-    stored = kept.archive.grants.get(grant.id)
+    stored = kept.archive.guards.grant(grant.id)
     assert stored
     assert stored.tokens_used == found["totalTokens"] <= 400
     foreign = f"msg#{kept.archive.messages.newest_id(kept.other_id)}"

@@ -14,7 +14,7 @@ import lossless
 from lossless.errors import BadInput
 from lossless.providers.chat_completions import ChatCompletions
 from lossless.providers.turn import TurnRecorder
-from lossless.serve.proxy_bodies import JsonListCache, RequestBody, read_body, rewrite_body
+from lossless.serve.proxy_bodies import JsonLists, RequestBody, read_body, rewrite_body
 from tests.compaction.loop_kit import settings
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ WRITERS: tuple[dict[str, Any], ...] = (
 LONG = "word " * 300
 
 
-def read(text: str | bytes, lists: JsonListCache | None = None) -> RequestBody:
+def read(text: str | bytes, lists: JsonLists | None = None) -> RequestBody:
     body = read_body(text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass"), "", lists)
     assert body is not None
     return body
@@ -117,7 +117,7 @@ def test_what_did_not_change_is_written_as_it_came() -> None:
 def test_a_list_that_grows_is_read_as_if_it_were_new(
     steps: list[list[Any]], how: dict[str, Any], is_forked: bool
 ) -> None:
-    lists = JsonListCache()
+    lists: JsonLists = []
     messages: list[Any] = [{"role": "user", "content": LONG * 3}]
     for step in steps:
         messages = [*(messages[:1] if is_forked else messages), *step, {"role": "user", "content": "ü"}]
@@ -126,7 +126,7 @@ def test_a_list_that_grows_is_read_as_if_it_were_new(
 
 
 def test_a_list_shares_its_members_with_the_one_it_goes_on_from() -> None:
-    lists = JsonListCache()
+    lists: JsonLists = []
     messages: list[Any] = [{"role": "user", "content": LONG * 3}]
     first = read(json.dumps({"messages": messages}), lists).raw["messages"]
     second = read(json.dumps({"messages": [*messages, {"role": "user", "content": "more"}]}), lists).raw["messages"]
@@ -139,7 +139,7 @@ def test_a_list_shares_its_members_with_the_one_it_goes_on_from() -> None:
 
 
 def test_readers_at_the_same_time_read_what_there_is() -> None:
-    lists = JsonListCache()
+    lists: JsonLists = []
     base = [{"role": "user", "content": LONG * 3}]
 
     def grows(name: int) -> bool:
@@ -159,7 +159,7 @@ def test_a_turn_leaves_what_was_read_as_it_was(path: Path, tools: Any) -> None:
     """The next request shares these objects: whoever changed one would change what was said."""
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw0KGgo="}}
     call = {"id": "c1", "type": "function", "function": {"name": "ls", "arguments": "{}"}}
-    lists = JsonListCache()
+    lists: JsonLists = []
     messages: list[Any] = [{"role": "system", "content": "Be kind."}]
     with lossless.open(path, settings(), background=False) as engine:
         keeping = TurnRecorder(engine, lossless.Session(key="s"), ChatCompletions(), window=6_000, tools=tools)

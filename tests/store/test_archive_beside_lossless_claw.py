@@ -19,7 +19,7 @@ from tests.store.claw_writes import claw
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.maintenance.verify import VerificationProblem
+    from lossless.store.maintenance.integrity import VerificationProblem
 
 LATER = "2027-03-01 00:00:00"
 

@@ -272,7 +272,7 @@ def test_an_index_that_was_lost_is_made_again(tmp_path: Path) -> None:
         engine.archive.database.run("DELETE FROM version_index")
         repair.apply_reindex(engine.archive)
         assert engine.verify().ok
-        repair.apply_reindex(engine.archive, anew=True)
+        repair.apply_reindex(engine.archive, again=True)
         assert engine.verify().ok
 
 

@@ -196,7 +196,7 @@ def test_counts_of_a_page_are_those_of_each(shapes: list[list[int]], count: int)
             assert row.message_tokens == sum(stored.message.tokens for stored in messages)
             assert (row.context_items, row.context_tokens) == (len(items), sum(item.tokens for item in items))
             assert row.context_items == archive.listings.context_count(id_)
-            assert row.context_items == sum(share.count for share in archive.listings.details(id_).context)
+            assert row.context_items == sum(share["count"] for share in archive.listings.details(id_).context)
             assert (row.summary_count, row.summary_tokens) == (len(summaries), sum(s.token_count for s in summaries))
             below = [stored for stored in messages if archive.listings.message_status(stored.id).leaf_id]
             assert row.summarized_source_tokens == sum(stored.message.tokens for stored in below)
@@ -233,6 +233,7 @@ BINDINGS: dict[str, object] = {
     "ids": "[1]", "bytes": 9, "conversation_id": 1, "id": 1, "key": "k", "limit": 2, "first": 1, "last": 1,
     "depth": None, "kind": None, "count": 2, "tools": "[]", "roles": None, "since": None, "before": None,
     "from_at": "2026-07-01 00:00:00", "from_id": 1, "within": None,
+    "by_message": True,
 }  # fmt: skip
 
 

@@ -8,7 +8,7 @@ import stat
 import sys
 from collections import Counter
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
 from typing import TYPE_CHECKING, Any, BinaryIO
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.ingest.run import AppendReport
     from lossless.model.messages import JsonObject
 
 #: A longer line is no message.
@@ -43,57 +42,43 @@ MAX_LINE_BYTES = 100 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class InputPosition:
-    """A line of an input; `file` is None for standard input."""
+class InputLine:
+    """A line of a file, or of standard input (`file` is None): what it holds, or why that is no message."""
 
     file: str | None
-    line: int
+    number: int
+    item: Incoming | JsonObject = field(default_factory=dict)
+    size: int = 0
+    problem: str = ""
 
-    def __str__(self) -> str:
-        return f"line {self.line}" if self.file is None else f"{self.file}, line {self.line}"
+    @property
+    def where(self) -> str:
+        return f"line {self.number}" if self.file is None else f"{self.file}, line {self.number}"
 
     @property
     def opening(self) -> str:
         """The same where a sentence begins; a file keeps its name as it is."""
-        return f"Line {self.line}" if self.file is None else str(self)
-
-
-@dataclass(frozen=True, slots=True)
-class InputLine:
-    """A line that holds an object; whether that is a message is seen when it is stored."""
-
-    where: InputPosition
-    item: Incoming | JsonObject
-    size: int
-
-
-@dataclass(frozen=True, slots=True)
-class BadInputLine:
-    """A line that holds no message, and why."""
-
-    where: InputPosition
-    reason: str
+        return f"Line {self.number}" if self.file is None else self.where
 
 
 def read_lines(
     stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
-) -> Iterator[InputLine | BadInputLine]:
+) -> Iterator[InputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
     number = 0
     while raw := stream.readline(longest + 1):
         number += 1
-        where = InputPosition(file, number)
         too_long = len(raw) > longest
         if advance:
             advance(len(raw))
         if too_long:
             _skip_line(stream, raw, advance)
-            yield BadInputLine(where, f"it is longer than {longest // 1024 // 1024} MB")
+            yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
-                yield InputLine(where, unwrap(parse(raw)), len(raw))
+                yield InputLine(file, number, unwrap(parse(raw)), len(raw))
             except ValueError as error:
-                yield BadInputLine(where, str(error))
+                yield InputLine(file, number, problem=str(error))
 
 
 def _skip_line(stream: BinaryIO, raw: bytes, advance: Callable[[int], None] | None) -> None:
@@ -163,57 +148,10 @@ _NAMED = 20
 _COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 
-@dataclass(slots=True)
-class AppendTally:
-    """What an input came to, added up batch by batch."""
-
-    conversation_id: int | None = None
-    messages: int = 0
-    counts: Counter[str] = field(default_factory=Counter)
-    skipped: Counter[str] = field(default_factory=Counter)
-    bad_count: int = 0
-    bad: list[BadInputLine] = field(default_factory=list)
-    #: The last line that is in the archive.
-    through: InputPosition | None = None
-    is_dry_run: bool = False
-
-    def add(self, report: AppendReport, lines: list[InputLine]) -> None:
-        self.conversation_id = report.conversation_id
-        self.messages += len(lines)
-        self.counts.update({name: getattr(report, name) for name in _COUNTS})
-        self.skipped.update(skip.reason[:120] for skip in report.skipped)
-        self.through = lines[-1].where
-
-    def add_bad(self, line: BadInputLine) -> None:
-        self.bad_count += 1
-        if len(self.bad) < _NAMED:
-            self.bad.append(line)
-
-    def data(self) -> dict[str, Any]:
-        return {
-            "conversationId": self.conversation_id,
-            "messages": self.messages,
-            **{name: self.counts[name] for name in _COUNTS},
-            "skipped": sum(self.skipped.values()),
-            "skippedReasons": dict(self.skipped.most_common(_NAMED)),
-            "badLines": self.bad_count,
-            "bad": [{"file": bad.where.file, "line": bad.where.line, "reason": bad.reason} for bad in self.bad],
-        }
-
-    @property
-    def so_far(self) -> str:
-        """What is stored when the work ends early."""
-        if self.through is None:
-            return "Nothing was stored."
-        if self.is_dry_run:
-            return f"Nothing was stored: this is a dry run. Everything up to {self.through} would be."
-        return f"Everything up to {self.through} is in the archive ({plural(self.counts['stored'], 'new message')})."
-
-
 def session_options(function: Any) -> Any:
     """Options that say whose messages they are; at least one is needed."""
     function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
-    return session_key_option("The session key: a name of yours, which may be new, or @last or @live.")(function)
+    return session_key_option("The session key: any name, which may be new, or @last or @live.")(function)
 
 
 def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Session:
@@ -229,9 +167,9 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
 @command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
-@click.option("--key", type=text_type, help="A name for this batch: the same name twice is stored once.")
-@number_option("--batch", most=100_000, default=1000, help="Messages per transaction.")
-@click.option("--skip-bad", is_flag=True, help="Leave out lines that hold no message, and count them.")
+@click.option("--key", type=text_type, help="A name for this batch; a batch with a known name is not stored again.")
+@number_option("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
+@click.option("--skip-bad", is_flag=True, help="Skip lines without a message, and count them.")
 @dry_run_option
 def append(
     invocation: Invocation,
@@ -246,15 +184,13 @@ def append(
     """Store new messages from FILES, or from standard input: JSON lines, one message per line.
 
     A message may have any format that lossless knows (OpenAI chat and responses, Anthropic, OpenClaw, plain role
-    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and the time when
-    it was said; what has an id that is stored already is not stored again.
+    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and its time; a message
+    whose id is stored already is not stored again.
 
-    A line that holds no message stops the command with exit code 2; what came before it is stored. With --key the
-    whole input is one batch: all of it is stored, or nothing.
+    A line without a message stops the command with exit code 2; the lines before it are stored. With --key the whole
+    input is one batch: all of it is stored, or nothing.
     """
-    intake = BatchAppender(
-        session_of(invocation, session_key, session_id), key, batch, skip_bad, AppendTally(is_dry_run=dry_run)
-    )  # fmt: skip
+    intake = BatchAppender(session_of(invocation, session_key, session_id), key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
         sizes = [_file_size(stream) for _, stream in streams]
@@ -263,39 +199,65 @@ def append(
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", print_append, intake.tally.data())
+    invocation.emit("append", print_append, intake.data())
 
 
 @dataclass(slots=True)
 class BatchAppender:
-    """Stores lines in batches and keeps the tally."""
+    """Stores lines in batches, and adds up what they came to."""
 
     session: Session
     key: str | None
     batch: int
     skip_bad: bool
-    tally: AppendTally = field(default_factory=AppendTally)
+    is_dry_run: bool = False
+    conversation_id: int | None = None
+    messages: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
+    skipped: Counter[str] = field(default_factory=Counter)
+    bad_count: int = 0
+    bad: list[InputLine] = field(default_factory=list)
+    #: Where the last line is that is in the archive.
+    through: str | None = None
 
-    def run(self, engine: Engine, lines: Iterable[InputLine | BadInputLine]) -> None:
+    def data(self) -> dict[str, Any]:
+        return {
+            "conversationId": self.conversation_id,
+            "messages": self.messages,
+            **{name: self.counts[name] for name in _COUNTS},
+            "skipped": sum(self.skipped.values()),
+            "skippedReasons": dict(self.skipped.most_common(_NAMED)),
+            "badLines": self.bad_count,
+            "bad": [{"file": bad.file, "line": bad.number, "reason": bad.problem} for bad in self.bad],
+        }
+
+    @property
+    def so_far(self) -> str:
+        """What is stored when the work ends early."""
+        if self.through is None:
+            return "Nothing was stored."
+        if self.is_dry_run:
+            return f"Nothing was stored: this is a dry run. Everything up to {self.through} would be."
+        return f"Everything up to {self.through} is in the archive ({plural(self.counts['stored'], 'new message')})."
+
+    def run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
         """Store all lines; whatever ends the work early says how far it came."""
         try:
             self._run(engine, lines)
         except (LosslessError, CommandFailed) as error:
-            raise failures.with_details(error, **self.tally.data(), soFar=self.tally.so_far) from error
+            raise failures.with_details(error, **self.data(), soFar=self.so_far) from error
         except KeyboardInterrupt:
-            hint = self.tally.so_far
-            raise failures.fail(
-                "interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **self.tally.data()
-            ) from None
+            hint, data = self.so_far, self.data()
+            raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None
 
-    def _run(self, engine: Engine, lines: Iterable[InputLine | BadInputLine]) -> None:
+    def _run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
         pending: list[InputLine] = []
         size = 0
         for line in lines:
-            if isinstance(line, BadInputLine):
+            if line.problem:
                 if not self.skip_bad:
                     self._stop(engine, pending, line)
-                self.tally.add_bad(line)
+                self._add_bad(line)
                 continue
             if len(pending) == self.batch:
                 raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
@@ -322,29 +284,38 @@ class BatchAppender:
                     events.read_events([line.item])
                     good.append(line)
                 except BadMessage as wrong:
-                    self.tally.add_bad(_bad_line(line, wrong))
+                    self._add_bad(_bad_line(line, wrong))
             self._store(engine, good)
             return
-        self.tally.add(report, lines)
+        self.conversation_id = report.conversation_id
+        self.messages += len(lines)
+        self.counts.update({name: getattr(report, name) for name in _COUNTS})
+        self.skipped.update(skip.reason[:120] for skip in report.skipped)
+        self.through = lines[-1].where
 
-    def _stop(self, engine: Engine, before: list[InputLine], bad: BadInputLine) -> None:
+    def _add_bad(self, line: InputLine) -> None:
+        self.bad_count += 1
+        if len(self.bad) < _NAMED:
+            self.bad.append(line)
+
+    def _stop(self, engine: Engine, before: list[InputLine], bad: InputLine) -> None:
         """End the work at a bad line; what came before it is stored, except where all or nothing was asked for."""
         if self.key is None:
             self._store(engine, before)
-        self.tally.add_bad(bad)
-        start = "Mend the line" if self.tally.is_dry_run else "Mend the line and append from it on"
-        hint = f"{self.tally.so_far} {start}, or leave such lines out with --skip-bad."
-        message, (file, line) = f"{bad.where.opening}: {bad.reason}.", (bad.where.file, bad.where.line)
-        raise failures.fail("bad_message", message, hint=hint, file=file, line=line)
+        self._add_bad(bad)
+        start = "Mend the line" if self.is_dry_run else "Mend the line and append from it on"
+        hint = f"{self.so_far} {start}, or leave such lines out with --skip-bad."
+        message = f"{bad.opening}: {bad.problem}."
+        raise failures.fail("bad_message", message, hint=hint, file=bad.file, line=bad.number)
 
 
-def _bad_line(line: InputLine, error: BadMessage) -> BadInputLine:
-    return BadInputLine(line.where, f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
+def _bad_line(line: InputLine, error: BadMessage) -> InputLine:
+    return replace(line, problem=f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
 
 
 @contextmanager
 def open_input(name: str) -> Iterator[BinaryIO]:
-    """An input by its name; `-` is standard input, and somebody at a terminal is told that they are waited for."""
+    """An input by its name; `-` is standard input, and a person at a terminal is told to type it."""
     if name == "-":
         if sys.stdin.buffer.isatty():
             click.echo("Reading from the terminal; end with Ctrl-D.", err=True)
@@ -369,16 +340,15 @@ def _file_size(stream: BinaryIO) -> int | None:
 @command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
-@click.option("--key", type=text_type, help="A name for this window: the same name twice is stored once.")
+@click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
 @dry_run_option
 def sync(
     invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
 ) -> None:
-    """Store what a whole window adds: a JSON array of messages, or JSON lines, from FILE or standard input.
+    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input.
 
-    The window is the host's whole current list. Showing the same one again changes nothing; where the host went
-    on differently, what it left stays stored and leaves the context. A window that cannot be read is not stored
-    at all.
+    The window is the host's whole current list. The same window again changes nothing. Messages that the host has
+    dropped stay stored and leave the context. A window that cannot be read is not stored at all.
     """
     session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:
@@ -411,8 +381,8 @@ def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
         return [_message(number, value) for number, value in enumerate(values, 1)]
     window: list[Incoming | JsonObject] = []
     for line in read_lines(BytesIO(data), None):
-        if isinstance(line, BadInputLine):
-            raise _bad_window(line.where.opening, line.reason)
+        if line.problem:
+            raise _bad_window(line.opening, line.problem)
         window.append(line.item)
     return window
 

@@ -64,9 +64,9 @@ def number_options(function: F) -> F:
         return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
 
     wrapped: Any = with_numbers
-    for name, (option, least, about) in reversed(_NUMBERS.items()):
+    for name, (option, minimum, about) in reversed(_NUMBERS.items()):
         help = f"{about}; else the setting {camel_case(name)}."
-        wrapped = number_option(option, name, least=least, help=help)(wrapped)
+        wrapped = number_option(option, name, minimum=minimum, help=help)(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 
@@ -83,68 +83,6 @@ def apply_numbers(settings: Settings, given: dict[str, int]) -> Settings:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
             raise bad_option(option, f"such a summary would not be smaller than {chunk}")
     return changed
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillFollowUp:
-    """What a person wants beside the folding of one conversation."""
-
-    title: str | None = None
-    transplant_to: int | None = None
-
-    @property
-    def is_nothing(self) -> bool:
-        return self.title is None and self.transplant_to is None
-
-    def check(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any]:
-        """What would be done; refused before anything is written when it could not be."""
-        return {"title": self._title(outlook.conversation), "transplant": self._transplant(engine, outlook, anew=anew)}
-
-    def do(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
-        """Give the title, and copy the summaries; what is done already is left."""
-        title = self._title(conversation)
-        if self.title is not None and title == "given":
-            if backup is not None:
-                backup("backfill")
-            engine.admin.set_title(conversation.id, self.title)
-        return {"title": title, "transplant": self._copy(engine, conversation, backup)}
-
-    def _title(self, conversation: Conversation) -> str | None:
-        if self.title is None:
-            return None
-        if conversation.title and conversation.title != self.title:
-            message = f"Conversation {conversation.id} is called {conversation.title!r} already."
-            hint = "A title is given once; leave --title out."
-            raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
-        return "there" if conversation.title else "given"
-
-    def _transplant(self, engine: Engine, outlook: BackfillPlan, *, anew: bool) -> dict[str, Any] | None:
-        if self.transplant_to is None:
-            return None
-        source_id, target_id = outlook.conversation.id, self.transplant_to
-        engine.browse.get(target_id)
-        before = engine.surgery.earlier_transplant(source_id, target_id)
-        roots = _roots(engine, source_id)
-        if before is not None and (before != roots or not outlook.is_idle):
-            message = f"Conversation {target_id} has summaries of conversation {source_id} already."
-            hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
-            raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
-        if before is not None:
-            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
-        may_plan = outlook.is_idle or (bool(roots) and not anew) or source_id == target_id
-        work = engine.surgery.plan_transplant(source_id, target_id) if may_plan else None
-        text = work.text if work is not None and outlook.is_idle else ""
-        return {"to": target_id, "status": "planned", "text": text, **result_json(None)}
-
-    def _copy(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any] | None:
-        if self.transplant_to is None:
-            return None
-        target_id = self.transplant_to
-        if engine.surgery.earlier_transplant(conversation.id, target_id) == _roots(engine, conversation.id):
-            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
-        work = engine.surgery.plan_transplant(conversation.id, target_id)
-        report = engine.surgery.apply(work, backup)
-        return {"to": target_id, "status": "copied", "text": work.text, **result_json(report)}
 
 
 def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
@@ -169,34 +107,34 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     metavar="[NAME]",
     is_flag=False,
     flag_value="",
-    help="Have the configured model write them, or PROVIDER/MODEL; else they are extracted.",
+    help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
 )
-@click.option("--provider", metavar="NAME", type=text_type, help="Whose model it is, when --model is bare.")
+@click.option("--provider", metavar="NAME", type=text_type, help="The provider, when --model does not name it.")
 @click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-@click.option("--max-summaries", "most", metavar="N", type=click.IntRange(1), help="Make at most so many in all.")
+@click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many.")
 @apply_option
 @yes_option
 def backfill(
     invocation: Invocation, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
 ) -> None:
-    """Fold the older history of one conversation, or of all, so that everything is below summaries.
+    """Fold the older history of one conversation, or of all, into summaries.
 
-    The plan says how many summaries there would be, exactly when they are extracted. The newest part of each
-    conversation stays as it is. The archive is copied first. Each summary is in place when it is written, so the same
-    command goes on after an interruption (without --recompact, which begins again), and a second run finds nothing to
-    do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as it
-    takes, whatever the spending limit is; when it fails, the rest is extracted, and the exit code is 1.
+    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
+    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
+    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
+    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
+    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
     """
     asked = _settings_for_run(invocation, given, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
-    run = _BackfillRun(invocation, asked, how, BackfillFollowUp(more["title"], more["transplant_to"]), more["most"])
-    if target is None and not run.after.is_nothing:
+    run = _BackfillRun(invocation, asked, how, more["limit"], more["title"], more["transplant_to"])
+    if target is None and run.has_follow_up:
         raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
-    if more["transplant_to"] is not None and more["most"] is not None:
+    if more["transplant_to"] is not None and more["limit"] is not None:
         raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():
         data, planned = run.plan(engine, target, is_real=is_real)
-    is_wanted = is_real and (planned or not run.after.is_nothing)
+    is_wanted = is_real and (planned or run.has_follow_up)
     if is_wanted:
         confirm(run.question(planned), more["yes"])
         data |= run.carry_out(planned, more["prompt_dir"])
@@ -223,8 +161,14 @@ class _BackfillRun:
     invocation: Invocation
     asked: Settings
     how: BackfillOptions
-    after: BackfillFollowUp
-    most: int | None
+    limit: int | None
+    title: str | None
+    transplant_to: int | None
+
+    @property
+    def has_follow_up(self) -> bool:
+        """Whether a title or a copy is wanted after the folding."""
+        return self.title is not None or self.transplant_to is not None
 
     @property
     def writer(self) -> str:
@@ -236,13 +180,13 @@ class _BackfillRun:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
         ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
         exact = not self.how.may_ask_model and not is_real
-        found, remaining = [], self.most if exact else None
+        found, remaining = [], self.limit if exact else None
         for id_ in ids:
             one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=remaining)
             remaining = None if remaining is None else remaining - len(one.passes)
             found.append(one)
-        after = {} if self.after.is_nothing else self.after.check(engine, found[0], anew=self.how.recompact)
-        planned = [one for one in found if not one.is_idle] if self.after.is_nothing else found
+        after = self._check_follow_up(engine, found[0]) if self.has_follow_up else {}
+        planned = found if self.has_follow_up else [one for one in found if not one.is_idle]
         data = {
             "conversations": len(ids),
             "dryRun": not is_real,
@@ -259,18 +203,18 @@ class _BackfillRun:
     def question(self, planned: list[BackfillPlan]) -> str:
         """What a person is asked first."""
         count = sum(len(one.passes) for one in planned)
-        count = count if self.most is None else min(count, self.most)
+        count = count if self.limit is None else min(count, self.limit)
         made = f"about {count} summaries in {len(planned)} conversation{'' if len(planned) == 1 else 's'}"
         gone = sum(len(one.unfolded.summary_ids) for one in planned if one.unfolded is not None)
         instead = f" instead of the {gone} that are there" if gone else ""
         price = f", with {count} or more calls of {self.writer}" if self.how.may_ask_model else ""
-        copied = "" if self.after.transplant_to is None else f", and copy to conversation {self.after.transplant_to}"
+        copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
         return f"Make {made}{instead}{price}{copied}?"
 
     def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> dict[str, Any]:
         """Fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
-        bar = self.invocation.progress("Folding", count if self.most is None else min(count, self.most))
+        bar = self.invocation.progress("Folding", count if self.limit is None else min(count, self.limit))
         items: list[dict[str, Any]] = []
         after: dict[str, Any] = {}
         with self.invocation.engine(self.asked, Summariser(self.asked, prompt_folder=prompt_dir)) as engine:
@@ -282,8 +226,8 @@ class _BackfillRun:
             except KeyboardInterrupt:
                 hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
                 raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
-            if not self.after.is_nothing and all(item["ok"] for item in items):
-                after = self.after.do(engine, planned[0].conversation, lambda _label: copy(""))
+            if self.has_follow_up and all(item["ok"] for item in items):
+                after = self._follow_up(engine, planned[0].conversation, lambda _label: copy(""))
                 backup = str(copy("")) if _changed(after) else backup
         return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
 
@@ -294,7 +238,7 @@ class _BackfillRun:
         items: list[dict[str, Any]],
         advance: Callable[[int], None] | None,
     ) -> None:
-        remaining = self.most
+        remaining = self.limit
         progress = (lambda _work, _written: advance(1)) if advance else None
         for one in planned:
             if remaining == 0:
@@ -303,6 +247,56 @@ class _BackfillRun:
             remaining = None if remaining is None else remaining - len(made.summary_ids)
             plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)
+
+    def _check_follow_up(self, engine: Engine, outlook: BackfillPlan) -> dict[str, Any]:
+        """What would be done; refused before anything is written when it could not be."""
+        return {"title": self._title(outlook.conversation), "transplant": self._transplant(engine, outlook)}
+
+    def _follow_up(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
+        """Give the title, and copy the summaries; what is done already is left."""
+        title = self._title(conversation)
+        if self.title is not None and title == "given":
+            if backup is not None:
+                backup("backfill")
+            engine.admin.set_title(conversation.id, self.title)
+        return {"title": title, "transplant": self._copy(engine, conversation, backup)}
+
+    def _title(self, conversation: Conversation) -> str | None:
+        if self.title is None:
+            return None
+        if conversation.title and conversation.title != self.title:
+            message = f"Conversation {conversation.id} is called {conversation.title!r} already."
+            hint = "A title is given once; leave --title out."
+            raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
+        return "there" if conversation.title else "given"
+
+    def _transplant(self, engine: Engine, outlook: BackfillPlan) -> dict[str, Any] | None:
+        if self.transplant_to is None:
+            return None
+        source_id, target_id = outlook.conversation.id, self.transplant_to
+        engine.browse.get(target_id)
+        before = engine.surgery.earlier_transplant(source_id, target_id)
+        roots = _roots(engine, source_id)
+        if before is not None and (before != roots or not outlook.is_idle):
+            message = f"Conversation {target_id} has summaries of conversation {source_id} already."
+            hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
+            raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
+        if before is not None:
+            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
+        may_plan = outlook.is_idle or (bool(roots) and not self.how.recompact) or source_id == target_id
+        work = engine.surgery.plan_transplant(source_id, target_id) if may_plan else None
+        text = work.text if work is not None and outlook.is_idle else ""
+        return {"to": target_id, "status": "planned", "text": text, **result_json(None)}
+
+    def _copy(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any] | None:
+        if self.transplant_to is None:
+            return None
+        target_id = self.transplant_to
+        if engine.surgery.earlier_transplant(conversation.id, target_id) == _roots(engine, conversation.id):
+            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
+        work = engine.surgery.plan_transplant(conversation.id, target_id)
+        report = engine.surgery.apply(work, backup)
+        return {"to": target_id, "status": "copied", "text": work.text, **result_json(report)}
 
 
 def _changed(after: dict[str, Any]) -> bool:

@@ -14,7 +14,7 @@ from html import escape
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from unicodedata import east_asian_width
 
 import click
@@ -90,17 +90,17 @@ class SummaryBox:
         return self.x + self.width
 
 
-@dataclass(frozen=True, slots=True)
-class GraphLayout:
-    """Rows of boxes by depth, from the deepest down to the leaves, and who was made of whom."""
-
-    rows: Mapping[int, tuple[SummaryBox, ...]]
-    edges: tuple[tuple[SummaryBox, SummaryBox], ...]
-    width: float
+#: Rows of boxes by depth, from the deepest down to the leaves.
+BoxRows: TypeAlias = "Mapping[int, tuple[SummaryBox, ...]]"
 
 
-def layout_graph(shapes: Sequence[SummaryShape], edges: Iterable[tuple[str, str]]) -> GraphLayout:
-    """Leaves stand in their order in time, everything else over the middle of what it was made of; no two overlap."""
+def layout_graph(
+    shapes: Sequence[SummaryShape], edges: Iterable[tuple[str, str]]
+) -> tuple[BoxRows, list[tuple[SummaryBox, SummaryBox]], float]:
+    """Rows of boxes, pairs of a box and one that it was made of, and the width of all.
+
+    Leaves are in their order in time, everything else over the middle of what it was made of; no two overlap.
+    """
     sources: defaultdict[str, list[str]] = defaultdict(list)
     for user, source in edges:
         sources[user].append(source)
@@ -122,7 +122,7 @@ def layout_graph(shapes: Sequence[SummaryShape], edges: Iterable[tuple[str, str]
         if user in placed and source in placed
     ]
     width = max((box.end for box in placed.values()), default=0.0)
-    return GraphLayout({depth: rows[depth] for depth in sorted(rows, reverse=True)}, tuple(lines), width)
+    return {depth: rows[depth] for depth in sorted(rows, reverse=True)}, lines, width
 
 
 def _in_order(shapes: Sequence[SummaryShape], sources: Mapping[str, Sequence[str]]) -> list[SummaryShape]:
@@ -198,13 +198,13 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
-    layout = layout_graph(graph.shapes, graph.edges)
+    rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
-    margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in layout.rows.values())]))
+    margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in rows.values())]))
     words = max(_HEAD * text_width(graph.title), text_width(heading))
-    width = round(max(margin + layout.width + _RIGHT, 640, 2 * _EDGE + words))
-    height = _TOP + _ROW * max(0, len(layout.rows) - 1) + _BOX + _BOTTOM
-    tops = {depth: _TOP + _ROW * place for place, depth in enumerate(layout.rows)}
+    width = round(max(margin + full_width + _RIGHT, 640, 2 * _EDGE + words))
+    height = _TOP + _ROW * max(0, len(rows) - 1) + _BOX + _BOTTOM
+    tops = {depth: _TOP + _ROW * place for place, depth in enumerate(rows)}
     pieces = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{_safe(graph.title)}">',
@@ -213,15 +213,15 @@ def graph_svg(graph: SummaryGraph) -> str:
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
         *_legend(width),
-        *_edges(layout, tops, margin),
+        *_edges(edges, tops, margin),
     ]
-    for depth, row in layout.rows.items():
+    for depth, row in rows.items():
         top = tops[depth]
         name = "leaves" if depth == 0 else f"depth {depth}"
         pieces += [_text(_EDGE, top + 13, name), _text(_EDGE, top + 28, _total(row), "dim")]
         for box in row:
             pieces += _box(box, margin + box.x, tops[depth], graph.words.get(box.shape.id, ""))
-    pieces += _axis(layout, margin, width, height - 20)
+    pieces += _axis(rows, margin, width, height - 20)
     return "\n".join([*pieces, "</svg>", ""])
 
 
@@ -287,8 +287,8 @@ def _box(box: SummaryBox, x: float, top: float, words: str) -> list[str]:
     return [*pieces, "</g>"]
 
 
-def _edges(layout: GraphLayout, tops: Mapping[int, float], margin: float) -> Iterator[str]:
-    for user, source in layout.edges:
+def _edges(edges: Iterable[tuple[SummaryBox, SummaryBox]], tops: Mapping[int, float], margin: float) -> Iterator[str]:
+    for user, source in edges:
         x, y = margin + user.middle, tops[user.shape.depth] + _BOX
         to_x, to_y = margin + source.middle, tops[source.shape.depth]
         bend = (y + to_y) / 2
@@ -296,9 +296,9 @@ def _edges(layout: GraphLayout, tops: Mapping[int, float], margin: float) -> Ite
         yield f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>'
 
 
-def _axis(layout: GraphLayout, margin: float, width: float, y: float) -> Iterator[str]:
+def _axis(rows: BoxRows, margin: float, width: float, y: float) -> Iterator[str]:
     """When the first of the leaves was said, and some of the others: as many as there is room for."""
-    row = list(layout.rows.values())[-1] if layout.rows else ()
+    row = list(rows.values())[-1] if rows else ()
     free = 0.0
     for box in row:
         x, words = margin + box.x, _minute(box.shape.earliest_at)
@@ -383,7 +383,7 @@ def graph(
 ) -> None:
     """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
 
-    Depths are rows, the width of a box is its tokens, and what is in the context is coloured. Reads only.
+    Each depth is a row, the width of a box shows its tokens, and what is in the context is coloured.
     """
     suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
     if not language and suffix and suffix not in _SUFFIXES:
@@ -504,18 +504,18 @@ def print_screenshot(screen: Screen, data: Data) -> None:
     "--screenshot",
     metavar="FILE",
     type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture (SVG) of the screen instead of opening it; needs no terminal.",
+    help="Write a picture (SVG) of the screen instead of opening it; this needs no terminal.",
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
-@click.option("--read-only", is_flag=True, help="Change nothing, whatever key is pressed.")
+@click.option("--read-only", is_flag=True, help="Allow no changes.")
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
-    """Browse conversations, summaries and contexts at a terminal, and operate on them after a preview.
+    """Browse conversations, summaries and contexts at a terminal, and change them after a preview.
 
-    The archive is read while others write it; it is opened for writing only to carry out what was confirmed.
-    Press ? for the keys.
+    Other programs may write the archive meanwhile. It is opened for writing only for a change that you confirm. Press ?
+    for the keys.
     """
     if (press or overwrite) and screenshot is None:
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")

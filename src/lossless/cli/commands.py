@@ -58,7 +58,7 @@ class Invocation:
 
     @property
     def shows_progress(self) -> bool:
-        """Whether somebody watches."""
+        """Whether a person watches."""
         return not self.as_json and sys.stderr.isatty()
 
     @property
@@ -155,8 +155,9 @@ class Invocation:
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise failure
-        click.echo(f"{failure.outcome.message} {_near_archive(self.file_path)}".rstrip(), err=True)
+        click.echo(f"{failure.message} {_near_archive(self.file_path)}".rstrip(), err=True)
         if not click.confirm("Make a new one there?", err=True):
+            click.echo("Nothing was changed.", err=True)
             raise click.exceptions.Exit(failures.INTERRUPTED)
         self.create = True
 
@@ -166,7 +167,7 @@ class Invocation:
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()
-        what = "The file {} is empty: it is no archive." if os.path.exists(path) else "There is no archive at {}."
+        what = "The file {} is empty, not an archive." if os.path.exists(path) else "There is no archive at {}."
         return failures.not_found(what.format(path), hint=hint, databasePath=path)
 
     def _open(self, path: str, settings: Settings | None, summariser: Summariser | None, *, read_only: bool) -> Engine:
@@ -178,7 +179,7 @@ class Invocation:
     def progress(
         self, what: str, total: int | None = None, *, in_bytes: bool = False
     ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """A bar for somebody who watches: call what it gives with how many more are done. None when nobody does."""
+        """A progress bar for a person who watches: call it with how many more are done. None when no one does."""
         if not self.shows_progress or total == 0:
             return nullcontext()
         from lossless.cli.screen import progress_bar
@@ -266,14 +267,28 @@ def id_type(value: str) -> int:
     return int(value) if len(value) < 19 else 2**63 - 1
 
 
+def words_argument(
+    name: str, metavar: str, *, required: bool = True, kind: Callable[[str], str] = text_type
+) -> Callable[[F], F]:
+    """An argument that is a text, which needs no quotes; None when it may be left out and is."""
+    return click.argument(
+        name,
+        metavar=metavar,
+        nargs=-1,
+        required=required,
+        type=kind,
+        callback=lambda ctx, param, words: " ".join(words) if words else None,  # noqa: ARG005
+    )
+
+
 def text_option(*names: str, **more: Any) -> Callable[[F], F]:
     """An option with a text that can be looked up; a default is shown."""
     return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
 
 
-def number_option(*names: str, least: int = 1, most: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
+def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
     """An option with a whole number; a default is shown."""
-    return text_option(*names, **{"metavar": "N", "type": click.IntRange(least, most), **more})
+    return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
@@ -301,24 +316,24 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
         "--db",
         metavar="PATH",
         type=text_type,
-        help="The archive; else LCM_DATABASE_PATH, the config file's, the one that is there.",
+        help="The archive; else LCM_DATABASE_PATH, the config file's, or the existing one.",
     ),
-    _global("--create", is_flag=True, help="Make a new archive at the path after --db without asking."),
-    _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml, openclaw.json."),
+    _global("--create", is_flag=True, help="Make a new archive at the path of --db without asking."),
+    _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml or openclaw.json."),
     _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
     _global(
         "--format",
         type=click.Choice(["json", "table"]),
-        help="JSON for programs, tables for people; by default tables at a terminal.",
+        help="JSON or tables; by default tables at a terminal.",
     ),
     _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
-    _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Say the version."),
+    _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Show the version."),
 )
 
 
-class _WithGlobals(click.Command):
-    """A command that takes the global options as well."""
+class Command(click.Command):
+    """A command that takes the global options as well; its help has an example."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]
@@ -326,7 +341,8 @@ class _WithGlobals(click.Command):
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         own = [param for param in self.params if isinstance(param, click.Option)]
         _write_options(ctx, formatter, "Options", own)
-        self.format_example(ctx, formatter)
+        if not isinstance(self, click.Group):
+            _write_example(ctx, formatter)
         if ctx.parent is None:
             help_option = self.get_help_option(ctx)
             _write_options(ctx, formatter, "Global options", [*GLOBAL_OPTIONS, *([help_option] if help_option else [])])
@@ -335,8 +351,13 @@ class _WithGlobals(click.Command):
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
 
-    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """How it may be called, where one example says it."""
+
+def _write_example(ctx: click.Context, formatter: click.HelpFormatter) -> None:
+    from lossless.cli.reference import lines_for_help
+
+    lines = list(lines_for_help(ctx.command_path))
+    if lines:
+        formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
 def _write_options(
@@ -348,23 +369,12 @@ def _write_options(
             formatter.write_dl(records)
 
 
-class Command(_WithGlobals):
-    """One command; its help has an example."""
-
-    def format_example(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        from lossless.cli.reference import lines_for_help
-
-        lines = list(lines_for_help(ctx.command_path))
-        if lines:
-            formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
-
-
 def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
     """Declares a command whose function gets the invocation first."""
     return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
 
 
-class Group(_WithGlobals, click.Group):
+class Group(Command, click.Group):
     """A family of commands."""
 
     command_class = Command
@@ -379,6 +389,9 @@ class Group(_WithGlobals, click.Group):
         except click.UsageError as error:
             if error.ctx is not ctx or error.message != "Missing command.":
                 raise
+            if not ctx.ensure_object(Invocation).as_json:
+                click.echo(ctx.get_help(), err=True)
+                raise click.exceptions.Exit(failures.BAD_ARGUMENTS) from None
             names = ", ".join(self.list_commands(ctx))
             raise click.UsageError(f"Missing command: {names}.", ctx) from None
 
@@ -395,14 +408,14 @@ class Group(_WithGlobals, click.Group):
             raise click.UsageError(f"{error.message} Did you mean {asked}?", ctx) from None
 
     def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """What somebody meant who typed a command that is not there."""
+        """The commands that a mistyped one may mean."""
         from difflib import get_close_matches
 
         return get_close_matches(word, self.list_commands(ctx), 1)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
-        _WithGlobals.format_options(self, ctx, formatter)
+        Command.format_options(self, ctx, formatter)
 
 
 class CommandEntry(NamedTuple):

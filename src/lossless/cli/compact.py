@@ -24,7 +24,7 @@ from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
-from lossless.llm.completion import TotalCost
+from lossless.llm.completion import format_total
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
 from lossless.tui.text import format_count, plural
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 @command("compact")
 @target_options()
 @budget_option
-@click.option("--dry-run", is_flag=True, help="Only say which summaries would be written.")
+@click.option("--dry-run", is_flag=True, help="Only list the summaries that would be written.")
 @number_option("--until", help="Continue until the context has at most this many tokens.")
 @click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
 def compact(
@@ -60,9 +60,9 @@ def compact(
 ) -> None:
     """Fold older history into summaries now, whether or not the context is over its threshold.
 
-    What is folded stays in the archive, below its summary. The fresh tail stays as it is. A configured model
-    writes the summaries; without one, or where it fails, they are extracted. Each summary is in place when it is
-    written: interrupting loses nothing. Exit code 1 when the context is still larger than it should be.
+    Folded messages stay in the archive, below their summary. The fresh tail is never folded. A configured model writes
+    the summaries; without one, or where it fails, they are extracted. Interrupting loses nothing: each summary is
+    stored as soon as it is written. Exit code 1 when the context is still above its target.
     """
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
@@ -109,7 +109,7 @@ def _advice(data: dict[str, Any], conversation: Conversation, size: int, target:
     if data["exhausted"] or not data["compacted"]:
         return (
             f"{over} What is left is the newest part, which is never summarised: lower freshTailCount or "
-            f"freshTailMaxTokens (`lcm config set`), or start afresh with `lcm session new -s {conversation.id}`."
+            f"freshTailMaxTokens (`lcm config set`), or empty the context with `lcm session new -s {conversation.id}`."
         )
     model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
@@ -177,26 +177,26 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, A
     "--watch",
     metavar="SECONDS",
     type=click.FloatRange(0.05, 86_400),
-    help="Look again every so many seconds, until interrupted.",
+    help="Look again after this many seconds, until interrupted.",
 )
-@click.option("--no-model", is_flag=True, help="Ask no model: extract all summaries.")
-@click.option("--dry-run", is_flag=True, help="Only list what is pending, and why it waits.")
+@click.option("--no-model", is_flag=True, help="Ask no model; extract all summaries.")
+@click.option("--dry-run", is_flag=True, help="Only list pending compactions, and why they wait.")
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
-    """Run the compactions that are pending in any conversation. Then, describe stored files.
+    """Run pending compactions of all conversations, then describe stored files.
 
-    With the setting prepareSummaries, the summaries that the next compactions will need are written as well, and with
-    the setting embedder the vectors of new messages.
-    Before that, a file that lossless-claw has written is brought up to date, and its rows are indexed.
+    With the setting prepareSummaries it also writes the summaries that the next compactions will need, and with the
+    setting embedder the vectors of new messages. First, it updates a file that lossless-claw has written, and indexes
+    its rows.
 
-    A compaction that fails stays pending, with its reason. With --watch there is an answer for every round that did
-    something, and an interrupt or a termination signal counts as success. Several workers may run at the same time:
-    one conversation is worked on by one of them.
+    A compaction that fails stays pending, with its reason. With --watch it reports every round that did something, and
+    an interrupt or a termination signal counts as success. Several workers may run at the same time; each conversation
+    has only one of them.
     """
     if dry_run:
         _emit_pending(invocation, None)
         return
     with invocation.reader() as reader:
-        owed = len(reader.admin.pending())
+        debt = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and reader.browse.undescribed_files() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
@@ -211,8 +211,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     items: list[dict[str, Any]] = []
     prepared = 0
     embeds = not no_model and bool(invocation.loaded.settings.embedder)
-    if owed or has_files or is_behind or prepares or embeds:
-        with invocation.progress("Compacting", owed) as advance, invocation.engine() as engine:
+    if debt or has_files or is_behind or prepares or embeds:
+        with invocation.progress("Compacting", debt) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
@@ -241,16 +241,16 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
 
 def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
-    paid = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [
         {
             "conversationId": id_,
             **pick_json(engine.browse.get(id_), "session_key", "session_id"),
             **report_json(report),
-            "isPaid": not (owed := engine.loop.debt(id_)).pending,
-            "nextAttemptAfter": owed.next_attempt_after,
+            "isPaid": not (debt := engine.loop.debt(id_)).pending,
+            "nextAttemptAfter": debt.next_attempt_after,
         }
-        for id_, report in paid
+        for id_, report in done
         if report is not None
     ]
 
@@ -297,10 +297,10 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
                 "conversationId": id_,
                 **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
                 "state": state,
-                **pick_json(owed, *_DEBT_FIELDS),
+                **pick_json(debt, *_DEBT_FIELDS),
             }
             for id_ in owing
-            for owed, state in [engine.admin.debt(id_)]
+            for debt, state in [engine.admin.debt(id_)]
         ]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
@@ -321,7 +321,7 @@ _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", 
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
     """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
 
-    A price that nobody stated is unknown, never 0. Savings are those of the folds in that time: what they took out
+    A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
     of the context is missing from every prompt since.
     """
     emit_cost(invocation, target, parse_span(after, None, None, recency, datetime.now(UTC)))
@@ -337,7 +337,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     data = {
         "conversationId": id_,
         "since": None if since is _EVER else since,
-        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json(_sum_spend([row])) for row in spent],
+        "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
         "saved": [
             {"model": model, **_savings([row for row in saved if row.model == model])}
             for model in sorted({row.model for row in saved})
@@ -347,7 +347,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
             "calls": sum(row.calls for row in spent),
             "inputTokens": sum(row.input_tokens for row in spent),
             "outputTokens": sum(row.output_tokens for row in spent),
-            **_cost_json(_sum_spend(spent)),
+            **_cost_json(spent),
             **_savings(saved),
         },
     }
@@ -371,7 +371,7 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, An
                 "calls": call.calls if call else 0,
                 "inputTokens": call.input_tokens if call else 0,
                 "outputTokens": call.output_tokens if call else 0,
-                **_cost_json(_sum_spend([call] if call else [])),
+                **_cost_json([call] if call else []),
                 "folds": fold.folds if fold else 0,
                 "savedTokens": fold.tokens if fold else 0,
             }
@@ -396,20 +396,15 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
     }
 
 
-def _cost_json(spend: TotalCost) -> dict[str, Any]:
-    """Dollars as exact text; None where nothing is known, and how many calls that leaves out."""
-    is_unknown = spend.unknown_calls > 0 and not spend.known
+def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> dict[str, Any]:
+    """What the calls of some lines cost in all: dollars as exact text, and how many calls have no known cost."""
+    known = sum((Decimal(cost) for row in rows for cost in row.costs), Decimal(0))
+    unpriced = sum(row.unpriced for row in rows)
     return {
-        "cost": "unknown" if is_unknown else str(spend.known),
-        "costText": str(spend),
-        "callsOfUnknownCost": spend.unknown_calls,
+        "cost": "unknown" if unpriced and not known else str(known),
+        "costText": format_total(known, unpriced),
+        "callsOfUnknownCost": unpriced,
     }
-
-
-def _sum_spend(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> TotalCost:
-    """What the calls of some lines cost in all: the known costs, and how many calls have none."""
-    known = (Decimal(cost) for row in rows for cost in row.costs)
-    return TotalCost(sum(known, Decimal(0)), sum(row.unpriced for row in rows))
 
 
 def print_compaction(screen: Screen, data: Data) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, dry_run_option, text_type
+from lossless.cli.commands import Command, Group, dry_run_option, text_type, words_argument
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.screen import styled
 from lossless.errors import BadSetting
@@ -38,10 +39,10 @@ def config() -> None:
     """Show the settings, or set one."""
 
 
-@config.command("show")
+@config.command("show", short_help="Show all settings, and where they come from.")
 @click.pass_obj
 def show_settings(invocation: Invocation) -> None:
-    """Show all settings: what the file says, what holds, and where it came from.
+    """Show all settings, their values, and where each comes from.
 
     Passwords in addresses are masked.
     """
@@ -60,7 +61,7 @@ def show_settings(invocation: Invocation) -> None:
     invocation.emit("config.show", print_settings, data)
 
 
-@config.command("get")
+@config.command("get", short_help="Show one setting.")
 @click.argument("path", type=text_type)
 @click.pass_obj
 def get_setting(invocation: Invocation, path: str) -> None:
@@ -105,17 +106,17 @@ def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
     }
 
 
-@config.command("set")
+@config.command("set", short_help="Write one setting into the config file.")
 @click.argument("path", type=text_type)
-@click.argument("value", metavar="VALUE")
+@words_argument("value", "VALUE...", kind=str)
 @dry_run_option
 @click.pass_obj
 def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
-    """Write one setting into the config file: PATH is its key, VALUE as people write it, or JSON.
+    """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON.
 
-    Such as on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` takes the setting out of the file. The value is
-    checked first, the file is replaced as a whole, and a copy of the old one stays next to it. A new lossless.toml
-    is made where there is no config file.
+    Plain values are on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` removes the setting from the file. The
+    value is checked first, and a copy of the old file stays next to it. Where there is no config file, a new
+    lossless.toml is made.
     """
     if path not in key_spellings() and path not in group_spellings():
         raise _unknown(path, "bad_setting")
@@ -134,8 +135,9 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
         except BadSetting as error:
             if error.source != "config set":  # the file is at fault, not what was typed
                 raise
-            outcome = failures.error_envelope(error)._replace(exit_code=failures.BAD_ARGUMENTS)
-            raise failures.CommandFailed(outcome) from None
+            failure = failures.as_failure(error)
+            failure.exit_code = failures.BAD_ARGUMENTS
+            raise failure from None
     data = {
         "path": written.key,
         "oldValue": _setting_json(written.before),
@@ -176,9 +178,9 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print the script that has a SHELL complete commands, options and the names of conversations.
+    """Print a script for SHELL that completes commands, options and names of conversations.
 
-    Without SHELL it is the one in the variable SHELL. To have it in every new shell:
+    Without SHELL, the variable SHELL says which. To load it in every new shell:
 
     \b
     echo 'eval "$(lcm completion bash)"' >> ~/.bashrc
@@ -220,6 +222,8 @@ def print_setting_change(screen: Screen, data: Data) -> None:
     is_new = not data["backupPath"] and not data.get("dryRun")
     backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)" * is_new
     screen.line(styled(f"in {data['configPath']}{backup}", "dim"))
+    if before != after:
+        screen.undo(f"lcm config set {data['path']} {shlex.quote(before)}")
 
 
 def _json(value: Any) -> str:

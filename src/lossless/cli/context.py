@@ -19,6 +19,7 @@ from lossless.cli.commands import (
     id_type,
     number_option,
     text_type,
+    words_argument,
 )
 from lossless.cli.options import budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
@@ -26,11 +27,9 @@ from lossless.cli.screen import joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import format_count, plural, share_bar
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data, Screen
@@ -41,15 +40,15 @@ if TYPE_CHECKING:
 
 session = LazyGroup(
     "session",
-    help="Reset a session, close or merge its conversations, and decide about transcripts held back.",
+    help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
     entries={
         "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
         "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
         "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
         "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("transcripts:bootstrap", "Store what a host's transcript adds.", "now"),
-        "transcripts": CommandEntry("transcripts:transcripts", "Transcripts that are held back.", "read"),
-        "quarantine": CommandEntry("transcripts:quarantine", "Windows that fit no conversation.", "read"),
+        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
+        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
+        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
     },
 )
 
@@ -81,10 +80,12 @@ class _ContextCommand(Command):
 @click.command("context", cls=_ContextCommand)
 @target_options()
 @budget_option
-@click.option("--prompt", type=text_type, help="What the user is about to say: shows what would be quoted for it.")
-@click.option("--items", is_flag=True, help="List every message; without it, neighbours are counted together.")
-@click.option("--history", is_flag=True, help="Show how the last prompts were put together, and what each kind took.")
-@click.option("--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; --format NAME does too.")
+@click.option("--prompt", type=text_type, help="The next message of the user: show what would be quoted for it.")
+@click.option("--items", is_flag=True, help="List every message; otherwise neighbouring messages are counted together.")
+@click.option("--history", is_flag=True, help="Show how the last prompts were assembled, and the tokens of each kind.")
+@click.option(
+    "--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; the same as --format NAME."
+)
 @click.pass_context
 def context(
     ctx: click.Context,
@@ -95,10 +96,10 @@ def context(
     history: bool,
     payload: str | None,
 ) -> None:
-    """Show what the model sees now: which messages and summaries, how many tokens, how the budget is shared.
+    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared.
 
-    With --as, print exactly what a host would send, the text for the system prompt included, in the shape of that
-    provider's request. Reads only.
+    With --as, print exactly what a host would send in that provider's format, including the text for the system prompt.
+    Nothing is changed.
     """
     invocation: Invocation = ctx.obj
     payload = payload or ctx.meta.get(_ASKED)
@@ -238,14 +239,14 @@ def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 @command("pin")
-@click.argument("words", metavar="[TEXT]", type=text_type, required=False)
+@words_argument("words", "[TEXT]...", required=False)
 @target_options()
 @click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
 @dry_run_option
 def pin(
     invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
 ) -> None:
-    """Pin TEXT, or a message: it is never summarised and stands word for word in every prompt.
+    """Pin TEXT or a message: it is never summarised, and every prompt has it word for word.
 
     Without TEXT and --message, list the pins.
     """
@@ -266,7 +267,7 @@ def pin(
 @target_options()
 @dry_run_option
 def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
-    """Remove the pin ID; what it pinned stays in the archive as it is. `lcm pin` lists the pins."""
+    """Remove the pin ID. The pinned message stays in the archive. `lcm pin` lists the pins."""
     conversation = find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
@@ -288,14 +289,14 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @target_options()
 @number_option(
     "--retain-depth",
-    least=-1,
-    most=1_000_000,
+    minimum=-1,
+    maximum=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes
 @dry_run_option
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
-    """Start with an empty context in the same conversation: everything but the deeper summaries leaves the context.
+    """Empty the context and keep the conversation: everything except deeper summaries leaves the context.
 
     Everything stays in the archive and can be found.
     """
@@ -313,7 +314,7 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session.
 
-    Everything stays in the archive and can be found. A conversation without messages is fresh and stays.
+    Everything stays in the archive and can be found. A conversation without messages is not closed.
     """
     conversation = find_active(invocation, target)
     confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
@@ -329,20 +330,9 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     invocation.emit("reset", print_reset, data)
 
 
-_BAR = 24
-#: So many reasons for leaving something out are told.
+_BAR = 20
+#: So many reasons for leaving something out are listed.
 _REASONS = 8
-
-
-def share_bar(share: float, width: int = _BAR, colour: str = "cyan") -> Text:
-    """A bar that is full at 1.
-
-    >>> share_bar(0.5, 4).plain
-    '██░░'
-    """
-    full = min(width, max(0, round(width * share)))
-    full = max(full, 1) if share > 0 else full
-    return joined(("█" * full, colour), ("░" * (width - full), "dim"))
 
 
 def print_context(screen: Screen, data: Data) -> None:
@@ -354,15 +344,15 @@ def print_context(screen: Screen, data: Data) -> None:
     over = "" if data["fits"] else "  over budget"
     sent = f"{_percent(used)}  {format_count(data['tokens'])} of {format_count(data['capacity'])} tokens{over}"
     full = stored["tokens"] / max(1, stored["threshold"])
-    fold = ": it is due" if stored["isOver"] else ""
-    kept = (
-        f"{_percent(full)}  {format_count(stored['tokens'])} of {format_count(stored['threshold'])} until a fold{fold}"
-    )
-    screen.fields((("Prompt", _join(share_bar(used, colour=colour), sent)), ("Context", _join(share_bar(full), kept))))
-    screen.gap()
-    screen.fields(
-        (share["name"].capitalize(), _join(share_bar(share["share"]), _share_text(share))) for share in data["shares"]
-    )
+    fold = ": due now" if stored["isOver"] else ""
+    limit = f"compacts at {format_count(stored['threshold'])}{fold}"
+    kept = f"{_percent(full)}  {format_count(stored['tokens'])}, {limit}"
+    bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
+    bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
+    for share in data["shares"]:
+        bar = share_bar(share["share"], _BAR, "cyan")
+        bars.append((share["name"].capitalize(), joined(bar, "  ", _share_text(share))))
+    screen.fields(bars)
     screen.gap()
     if data["items"]:
         screen.table(
@@ -379,7 +369,7 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     screen.title(f"Prompts of conversation {data['conversationId']}", data["sessionKey"] or data["sessionId"])
     screen.gap()
     if not items:
-        screen.line(styled("No prompt was assembled yet.", "dim"))
+        screen.line(styled("No prompt has been assembled yet.", "dim"))
         return
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
     screen.items(
@@ -392,16 +382,12 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     )
 
 
-def _join(first: Text, right: str) -> Text:
-    return joined(first, "  ", right)
-
-
 def _percent(share: float) -> str:
     return f"{share * 100:5.1f} %"
 
 
 def _share_text(share: Data) -> str:
-    aim = "" if share["aimLow"] is None else f"  aims at {share['aimLow'] * 100:.0f}–{share['aimHigh'] * 100:.0f} %"
+    aim = "" if share["aimLow"] is None else f"  target {share['aimLow'] * 100:.0f}–{share['aimHigh'] * 100:.0f} %"
     return _percent(share["share"]) + aim
 
 
@@ -437,13 +423,15 @@ def _print_left_out(screen: Screen, data: Data) -> None:
 
 def print_pin(screen: Screen, data: Data) -> None:
     if data["pinned"] is not None:
-        screen.line(styled(f"Pin {data['pinned']} ", "bold"), f"stands in every prompt of {data['conversationId']}.")
+        screen.line(
+            styled(f"Pin {data['pinned']} ", "bold"), f"is in every prompt of conversation {data['conversationId']}."
+        )
         screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
     _print_pins(screen, data["items"])
 
 
 def print_unpin(screen: Screen, data: Data) -> None:
-    screen.line(f"Pin {data['unpinned']} is gone.")
+    screen.line(f"Pin {data['unpinned']} was removed.")
     if data["items"]:
         _print_pins(screen, data["items"])
 
@@ -464,7 +452,7 @@ def print_new(screen: Screen, data: Data) -> None:
     if not data["messages"] and not data["summaries"]:
         screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
         return
-    screen.title("A new beginning", f"in conversation {data['conversationId']}", sizes)
+    screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
     screen.line(f"  {gone} left the context and stay in the archive")
 
 

@@ -35,10 +35,9 @@ from lossless.cli.screen import Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import SummaryKind
 from lossless.model.messages import ROLES
-from lossless.model.records import Page
-from lossless.model.times import state_time
 from lossless.recall.results import parse_reference
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.settings.setting import camel_case
+from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -94,16 +93,24 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     return {
         "conversation": _with_tail(row, tail),
         "summaryDepths": depths_json(engine.browse.depths(id_)),
-        "context": to_json(details.context),
+        "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
         "maintenance": details.debt and {k: v for k, v in to_json(details.debt).items() if k != "conversationId"},
-        "bootstrap": to_json(details.frontier),
-        "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
-        "largeFiles": to_json(details.files),
+        "bootstrap": details.frontier and _row_json(details.frontier),
+        "focusBriefs": {
+            "count": details.brief_count,
+            "activeBrief": details.active_brief and _row_json(details.active_brief),
+        },
+        "largeFiles": _row_json(details.files),
         "ingest": ingest,
         "hidden": details.hidden,
     }
+
+
+def _row_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A row by its columns, under JSON's names."""
+    return {camel_case(name): value for name, value in row.items()}
 
 
 def _tail_cap(settings: Settings) -> int | None:
@@ -124,7 +131,7 @@ def messages() -> None:
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @time_options
 @paging_options("messages", int)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_messages(
     invocation: Invocation,
@@ -145,7 +152,7 @@ def list_messages(
 
 @messages.command("tail")
 @target_options(by_run=False)
-@number_option("--count", most=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
+@number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 @click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -220,7 +227,7 @@ def summaries() -> None:
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @time_options
 @paging_options("summaries", str)
-@click.option("--include-content", is_flag=True, help="Give the whole text, too.")
+@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 @click.pass_obj
 def list_summaries(
     invocation: Invocation,
@@ -285,23 +292,14 @@ def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
 @since_options
 @paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
-    """List conversations, those that changed last first.
+    """List conversations, those with the newest messages first.
 
     A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
     """
     with invocation.reader() as engine, engine.browse.reading():
-        page = engine.browse.conversations(limit, start)
-        rows = [row for row in page.rows if span is None or _is_in(row, span)]
-        items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in rows]
-    is_over = span is not None and span.since is not None and len(rows) < len(page.rows)
-    place = pagination("conversations", limit, Page(tuple(rows), None if is_over else page.next))
-    invocation.emit("list", print_list, {"items": items}, place)
-
-
-def _is_in(row: ConversationRow, span: TimeRange) -> bool:
-    """Whether a conversation changed in a stretch of time."""
-    changed = "" if row.updated_at is None else state_time(row.updated_at)
-    return (span.since or "") <= changed and (span.before is None or changed < span.before)
+        page = engine.browse.conversations(limit, start, by_message=True, span=span)
+        items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
+    invocation.emit("list", print_list, {"items": items}, pagination("conversations", limit, page))
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -317,8 +315,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 @command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
-@click.option("--details", is_flag=True, help="Of a conversation: counts, context and state instead of its messages.")
-@click.option("--full", is_flag=True, help="Show long messages and tool results whole.")
+@click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
+@click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
 @since_options
 @limit_option
 @cursor_option
@@ -328,8 +326,8 @@ def show(
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
 
-    Of a conversation, the newest messages are shown in the order in which they were said. A number that no
-    conversation has is a message's.
+    A conversation is shown with its newest messages, oldest first. A number that no conversation has is the number of a
+    message.
     """
     settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
     with invocation.reader(settings) as engine, engine.browse.reading():
@@ -384,13 +382,13 @@ def ago_and_time(screen: Screen, moment: Any) -> str:
 
 def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
-    names = ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
-    counted = {name: f"{format_count(counts[name])} {name}" for name in names}
-    return (
-        ("Arrived", f"{counted['seen']}, {counted['stored']}"),
-        ("  the rest", f"{counted['replayed']}, {counted['skipped']}, {counted['ambiguous']}"),
-        ("  matched", f"{counted['revised']}, {counted['likely']}"),
-    )
+    names = {"  not stored": ("replayed", "skipped", "ambiguous"), "  matched": ("revised", "likely")}
+    rows = {
+        title: ", ".join(f"{format_count(counts[name])} {name}" for name in group if counts[name])
+        for title, group in names.items()
+    }
+    arrived = f"{format_count(counts['seen'])} seen, {format_count(counts['stored'])} stored"
+    return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
@@ -422,21 +420,28 @@ def print_list(screen: Screen, data: Data) -> None:
 
     def about(item: Data) -> Text:
         words = item["firstWords"]
-        return styled(words if len(words) <= 60 else words[:59] + "…", "" if item["active"] else "dim")
+        return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
+
+    def session(item: Data) -> Text:
+        name = session_name(item)
+        if screen.width < _WIDEST:
+            name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
+        return styled(name, "dim")
 
     screen.items(
         data["items"],
         ("#", "conversationId", "right"),
         ("conversation", about, "rest"),
-        ("session", lambda item: styled(session_name(item), "dim"), "rest"),
+        ("session", session, "rest"),
         ("messages", "messageCount", "count"),
         *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
         ("last", "latestMessageAt", "date"),
     )
 
 
-#: From this width on, lists have more columns.
-_WIDE = 110
+#: From these widths on, lists have more columns, and whole session keys.
+_WIDE, _WIDEST = 110, 150
+_RUN_ID = re.compile(r":[0-9a-f-]{32,}$", re.ASCII)
 #: So long are messages and tool results when they are not asked for as a whole.
 _SHOWN_CHARS, _SHOWN_TOOL_CHARS = 2000, 300
 
@@ -451,8 +456,8 @@ def print_shown(screen: Screen, data: Data) -> None:
         return
     item = data["conversation"]
     screen.title(f"Conversation {item['conversationId']}", item["title"] or "", *(() if item["active"] else ["closed"]))
-    span = f"{screen.date(item['earliestMessageAt'])} … {screen.date(item['latestMessageAt'])}"
-    about = f"{plural(item['messageCount'], 'message')}, {span}"
+    days = dict.fromkeys(screen.date(item[name]) for name in ("earliestMessageAt", "latestMessageAt"))
+    about = f"{plural(item['messageCount'], 'message')}, {' … '.join(days)}"
     screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {about}", "dim"))
     for message in data["messages"]:
         text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
@@ -473,7 +478,7 @@ def print_conversation(screen: Screen, data: Data) -> None:
         ("Session key", item["sessionKey"]),
         ("Session id", item["sessionId"]),
         ("State", state),
-        ("Made, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
+        ("Created, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
         ("Messages", f"{format_count(item['messageCount'])}, {format_count(item['messageTokens'])} tokens"),
         ("Summaries", f"{format_count(item['summaryCount'])}, {format_count(item['summaryTokens'])} tokens"),
         *(
@@ -517,7 +522,7 @@ def print_messages(screen: Screen, data: Data) -> None:
     screen.items(
         items,
         ("#", "messageId", "right"),
-        ("said", "createdAt", "time"),
+        ("time", "createdAt", "time"),
         ("role", lambda item: role_text(item["role"]), ""),
         ("tokens", "tokenCount", "count"),
         ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
@@ -566,10 +571,10 @@ def print_message(screen: Screen, data: Data) -> None:
     rows: list[tuple[str, Any]] = [
         ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
         ("Role", role_text(item["role"])),
-        ("Said", screen.time(item["createdAt"])),
+        ("Time", screen.time(item["createdAt"])),
         ("Tokens", format_count(item["tokenCount"])),
         ("Format", data["format"]),
-        ("Stands", place),
+        ("Now", place),
     ]
     more = (("Tools", ", ".join(item["tools"])), ("Entry id", data["entryId"]), ("File", item["largeContent"]))
     screen.fields([*rows, *(row for row in more if row[1])])
@@ -581,7 +586,7 @@ def print_message(screen: Screen, data: Data) -> None:
         screen.prose(f"{call['name']} {arguments}")
     for version in data["versions"]:
         screen.gap()
-        kind = "Said before" if version["kind"] == "earlier" else "As the host shortened it"
+        kind = "Earlier text" if version["kind"] == "earlier" else "Shortened by the host"
         screen.line(styled(f"{kind}, kept {screen.time(version['at'])}", "bold"))
         screen.prose(version["content"] or "(no text)")
 

@@ -35,22 +35,22 @@ from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_clo
 from lossless.tui.text import format_bytes, format_count, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
     from lossless.cli.commands import Invocation
     from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.maintenance.repair import CleanPlan
-    from lossless.maintenance.verify import VerificationProblem
+    from lossless.maintenance.verify import Verification
 
 
-@command("reindex", short_help="Make the search index again.")
-@click.option("--all", "anew", is_flag=True, help="Empty the index first, and make all of it again.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only count what is missing.")
+@command("reindex", short_help="Rebuild the search index.")
+@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
 def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
-    """Count what the search index lacks; with --apply make it again from the rows, which stay as they are.
+    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
 
-    Others may write meanwhile. When it is stopped, the next call goes on. Exit code 1 when rows cannot be read.
+    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
     """
     with planning(invocation) as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
@@ -76,13 +76,13 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
 
 
-@command("rebuild", short_help="Make again what rows tell.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be made again.")
+@command("rebuild", short_help="Compute derived values again.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
 def rebuild(invocation: Invocation, is_real: bool) -> None:
-    """Say what messages and summaries tell and what is wrong about it; with --apply make it again, after a backup.
+    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
 
-    Places of contexts, sources of summaries that the log names, their counts and times, counters. Messages stay as
-    they are.
+    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
+    Messages do not change.
     """
     with planning(invocation) as engine:
         found = engine.admin.rebuild_plan()
@@ -94,20 +94,20 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
 
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
-_offline = click.option("--offline", is_flag=True, help="Ask no model whether it answers.")
+_offline = click.option("--offline", is_flag=True, help="Do not call models to see whether they answer.")
 
 
 @click.group("doctor", cls=Group, invoke_without_command=True)
 @_offline
 @click.option("--fix", is_flag=True, help="Repair what can be repaired, and look again.")
-@click.option("--dry-run", is_flag=True, help="With --fix: only say what would be repaired.")
-@click.option("--yes", "-y", is_flag=True, help="With --fix: do not ask before models are asked.")
+@click.option("--dry-run", is_flag=True, help="With --fix: only list what would be repaired.")
+@click.option("--yes", "-y", is_flag=True, help="With --fix: call models without asking.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
     """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`.
 
-    --fix makes the search index and what rows tell again, merges sessions that were split, and rewrites broken
-    summaries, after a backup. Where a model writes them, you are asked first.
+    --fix makes a backup, rebuilds the search index and derived values, merges sessions that were split, and rewrites
+    broken summaries. If a model writes these, you are asked first.
     """
     if ctx.invoked_subcommand is not None:
         return
@@ -140,7 +140,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     if dry_run or not plan:
         return
     if calls and not yes and not ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
-        click.echo("Broken summaries stay as they are; --yes has them rewritten.", err=True)
+        click.echo("Broken summaries were not rewritten; --yes rewrites them.", err=True)
         repairs = []
     for act in steps.values():
         with invocation.engine() as engine:
@@ -150,16 +150,16 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         write_plans(invocation, [plan for plan, _ in repairs], how)
 
 
-@doctor.command("examine", short_help="Look for everything that goes wrong.")
+@doctor.command("examine", short_help="Look for all known problems.")
 @_offline
 @click.pass_obj
 def examine(invocation: Invocation, offline: bool) -> None:
-    """Look for everything that is known to go wrong; `lcm doctor` alone does the same.
+    """Look for all known problems; `lcm doctor` alone does the same.
 
-    Contexts that do not hold together, broken summaries, a search index that drifts, files without rows and rows
-    without files, compactions that never run, sessions that were split, rows that older engines stored twice, refused
-    input, models that do not answer. Reads only; each finding says what helps. Exit code 1 when something is damaged or
-    lost, as for `lcm verify`; warnings and notes leave it at 0.
+    Inconsistent contexts, broken summaries, an outdated search index, files without rows and rows without files,
+    compactions that never run, sessions that were split, rows that older engines stored twice, refused input, models
+    that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
+    as for `lcm verify`; with warnings and notes only it is 0.
     """
     _examine(invocation, offline=offline)
 
@@ -173,7 +173,10 @@ def examine(invocation: Invocation, offline: bool) -> None:
 @model_options
 @diff_option
 @click.option(
-    "--confirm/--dry-run", "is_real", default=False, help="Do it; or only say what would be done, which is the default."
+    "--confirm/--dry-run",
+    "is_real",
+    default=False,
+    help="Do it; or only show what would be done, which is the default.",
 )
 @yes_option
 @click.pass_obj
@@ -185,10 +188,10 @@ def apply_repairs(
     budget: int | None,
     **more: Any,
 ) -> None:
-    """Write the broken summaries of conversation ID, or of all, again.
+    """Rewrite the broken summaries of conversation ID, or of all.
 
-    Reasons to look first (more than 25 summaries, more to read than 75 % of the budget, a pending compaction) are
-    listed. Exit code 1 when something stays broken.
+    It lists reasons to look first: more than 25 summaries, more to read than 75 % of the budget, or a pending
+    compaction. Exit code 1 when something stays broken.
     """
     how = draft_options(invocation, **more)
     if summary_ids and conversation_id is None:
@@ -203,27 +206,28 @@ def apply_repairs(
     emit_rewrites(invocation, "doctor.apply", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
 
 
-@doctor.command("clean", short_help="Delete conversations that are not used any more.")
+@doctor.command("clean", short_help="Delete conversations that are no longer used.")
 @click.option(
     "--apply",
     "filter_id",
     type=click.Choice((*CLEAN_FILTERS, ALL_FILTERS)),
-    help="Delete what this filter means, or all of them.",
+    help="Delete what this filter finds; or what all of them find.",
 )
-@click.option("--vacuum", is_flag=True, help="Give the room back afterwards.")
+@click.option("--vacuum", is_flag=True, help="Free the space on disk afterwards.")
+@click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
 @click.pass_obj
-def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, yes: bool) -> None:
-    """List conversations that are not used any more, by filter; with --apply delete those of one, after a backup.
+def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
+    """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup.
 
-    Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. Files are left for `lcm files
-    gc`.
+    Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. `lcm files gc` deletes their
+    files.
     """
     with planning(invocation) as engine:
         plans = engine.admin.clean_plans(filter_id)
     data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
-    if filter_id is not None:
-        plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations for good?"
+    if filter_id is not None and not dry_run:
+        plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
         report = apply_confirmed(
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
@@ -235,12 +239,13 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, y
 @click.option(
     "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
 )
+@click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
 @click.pass_obj
-def maintenance_command(invocation: Invocation, conversation_id: int | None, yes: bool) -> None:
+def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
     """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
 
-    Only that of a closed conversation can be closed: `lcm worker` runs the others.
+    Only the compaction of a closed conversation can be closed: `lcm worker` runs the others.
     """
     with planning(invocation) as engine:
         found = engine.admin.open_debts()
@@ -250,7 +255,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
         "applied": False,
         "backup": None,
     }
-    if work is not None:
+    if work is not None and not dry_run:
         text = describe_close(work)
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
@@ -258,13 +263,13 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, yes
 
 
 @doctor.command("rollover-splits", short_help="Merge sessions that were split.")
-@click.option("--apply", "is_real", is_flag=True, help="Merge those that are certain, after a backup.")
+@click.option("--apply/--dry-run", "is_real", help="Merge them, after a backup; or only list them, as by default.")
 @yes_option
 @click.pass_obj
 def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
-    """List sessions whose history a rollover split, and merge those that are certain.
+    """List sessions whose history was split by a rollover; with --apply merge those that are certain.
 
-    What needs a look is left; `lcm merge --reviewed` merges it.
+    For the others look first, then run `lcm session merge --reviewed`.
     """
     with planning(invocation) as engine:
         found = engine.surgery.splits()
@@ -291,17 +296,17 @@ def _examine(invocation: Invocation, *, offline: bool) -> None:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
-            found = replace(found, findings=(*found.findings, *_unproven_json(proof.problems)))
+            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
     live = to_json(found.liveness)
     live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
     data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
     invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
-def _unproven_json(problems: Iterable[VerificationProblem]) -> Iterator[DoctorFinding]:
+def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
     """What only a proof of every row finds, by table."""
-    wrong: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
-    for problem in problems:
+    wrong = defaultdict(list)
+    for problem in proof.problems:
         if problem.severity == "error":
             wrong[problem.table].append(problem)
     for table, some in wrong.items():
@@ -330,17 +335,17 @@ def _filter(plan: CleanPlan) -> dict[str, Any]:
 
 
 @command("verify")
-@number_option("--limit", most=100_000, default=100, help="List this many.")
+@number_option("--limit", maximum=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
 def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
-    """Prove that everything stored is there, findable and reachable.
+    """Prove that everything stored is complete, searchable and reachable.
 
-    Reads only. Exit code 1 when something is wrong; each offender is listed with its table and id. Warnings
-    concern rows that other programs wrote, and do not count as wrong.
+    Nothing is changed. Exit code 1 when something is wrong; each bad row is listed with its table and id. Warnings are
+    about rows that other programs wrote, and do not count as wrong.
 
-    With --absent-from it proves the opposite for the phrases in FILE (one a line; `-` reads standard input): that none
-    of them is in any file of the archive, its payloads and its backups, in compressed columns and search indexes
-    neither. Exit code 1 when one is; each place is listed.
+    With --absent-from it proves the opposite for the phrases in FILE (one per line; `-` reads standard input): that
+    none of them is in the archive, its payloads or its backups, including compressed columns and search indexes. Exit
+    code 1 when one is found; each place is listed.
     """
     if absent is not None:
         _prove_absent(invocation, absent, limit)
@@ -378,15 +383,14 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
     invocation.emit("verify absent", print_absent, data, ok=found.ok)
 
 
-@command("adopt", short_help="Drop lossless-claw's own search tables.")
+@command("adopt", short_help="Delete lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
 def adopt(invocation: Invocation, is_real: bool) -> None:
-    """Drop the search tables that only lossless-claw reads, and free their space.
+    """Delete the search tables that only lossless-claw reads, and free their space.
 
-    Without --apply nothing changes. With it, everything is put into our own index where that is not done yet, a
-    backup is made next to the file, and all is counted again afterwards. It refuses while another process has the
-    file open. lossless-claw rebuilds these tables when it opens the file, so this is for archives that it no longer
-    uses.
+    It adds what is missing to lossless's own index, makes a backup next to the file, and counts everything again
+    afterwards. It refuses while another process has the file open. lossless-claw rebuilds these tables when it opens
+    the file, so this is for archives that it no longer uses. As `lcm adopt`, nothing changes without --apply.
     """
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
@@ -544,7 +548,7 @@ def print_reindex(screen: Screen, data: Data) -> None:
         f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
     )
     if data["damaged"]:
-        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and is made anew.", "red"))
+        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
     if data["unindexed"]:
         screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
     if data["losslessClawLost"]:

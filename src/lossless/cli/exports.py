@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -13,10 +12,8 @@ from lossless.cli.options import ConversationTarget, complete_sessions, session_
 from lossless.cli.output import to_json
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
-from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
-from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
+from lossless.transfer.lossless_claw import TransferOptions
+from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_format import SessionBy
 from lossless.tui.text import plural
 
@@ -35,12 +32,12 @@ export = LazyGroup(
     "export",
     help="Write archives and conversations for other programs, and for people.",
     entries={
-        "archive": CommandEntry("exports:archive", "Everything in one file, from which it comes back exactly."),
+        "archive": CommandEntry("exports:archive", "Everything in one file, for `lcm import archive`."),
         "lossless-claw": CommandEntry("exports:lossless_claw", "A database that lossless-claw opens as its own."),
         "remnic": CommandEntry("exports:remnic", "Into Remnic's own archive."),
-        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, a file a conversation."),
+        "jsonl": CommandEntry("exports:jsonl", "Messages as JSON lines, one file per conversation."),
         "markdown": CommandEntry("exports:markdown", "Conversations to read, as Markdown."),
-        "html": CommandEntry("exports:html", "Conversations to read, as pages that need nothing else."),
+        "html": CommandEntry("exports:html", "Conversations to read, as HTML pages."),
     },
     synonyms={
         **dict.fromkeys(("md", "text", "txt"), "markdown"),
@@ -72,7 +69,7 @@ def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # no
 
 
 def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[Callable[[int], None] | None]:
-    """A bar that counts messages, for somebody who watches."""
+    """A progress bar that counts messages, for a person who watches."""
     return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
 
 
@@ -90,14 +87,15 @@ def _emit(invocation: Invocation, command: str, report: ExportReport | PagesRepo
 @command("archive")
 @click.argument("target", metavar="DST", type=text_type, callback=_place)
 @_sessions
-@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there, not into DST.")
+@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
 @_overwrite
 def archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
-    """Write everything into DST, one file of JSON lines, from which `lcm import archive` brings it back exactly.
+    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly.
 
-    The last line counts the others and has their digest; the file is read back and proven before it takes its place.
+    The last line has the number of the other lines and their digest. The file is read back and verified before it gets
+    its name.
     """
     _archive(invocation, target, sessions, files_dir, overwrite)
 
@@ -106,8 +104,10 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite)
-        report = export_archive(engine.archive, engine.vault, target, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_archive(
+            target, sessions=chosen, files_dir=files_dir, overwrite=overwrite, progress=advance
+        )
     _emit(invocation, "export.archive", report)
 
 
@@ -122,13 +122,15 @@ def lossless_claw(
 ) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own.
 
-    It has lossless-claw's tables, its search tables filled, and every row under its own id. Additional tables,
-    which it does not look at, keep the rest, so that DST opens here again with everything. It is read back and
-    compared before it takes its place.
+    It has lossless-claw's tables, with its search tables filled and every row under its own id. Additional tables,
+    which lossless-claw ignores, have the rest, so that DST opens here again with everything. It is read back and
+    compared before it gets its name.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite, plain)
-        report = export_lossless_claw(engine.archive, engine.vault, target, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_lossless_claw(
+            target, sessions=chosen, files_dir=files_dir, plain=plain, overwrite=overwrite, progress=advance
+        )
     _emit(invocation, "export.lossless-claw", report)
 
 
@@ -143,7 +145,7 @@ def lossless_claw(
     show_default=True,
     help="What a session of Remnic's is.",
 )
-@click.option("--compat", is_flag=True, help="Count, and lose, what Remnic's own importer does.")
+@click.option("--compat", is_flag=True, help="Count and leave out what Remnic's own importer does.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
 def remnic(
     invocation: Invocation,
@@ -156,27 +158,30 @@ def remnic(
 ) -> None:
     """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
 
-    Turns that are there keep their places; the same export twice adds nothing. Additional tables keep what Remnic's
-    have no room for, so that `lcm import remnic` brings each conversation with messages back exactly.
+    Turns that are already there keep their places; a second export adds nothing. Additional tables have what does not
+    fit into Remnic's, so that `lcm import remnic` restores each conversation with messages exactly.
     """
     place = expand_path(target)
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
     with invocation.progress("Exporting") as advance:
-        options = TransferOptions(dry_run, frozenset(sessions), None, advance, session_by=session_by, compat=compat)
         if source is not None:
+            names = frozenset(sessions)
+            options = TransferOptions(dry_run, names, None, advance, session_by=session_by, compat=compat)
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
-                options = replace(options, sessions=_chosen(engine, sessions))
-                report = export_remnic(engine.archive, engine.vault, place, options)
+                chosen = _chosen(engine, sessions)
+                report = engine.transfer.export_remnic(
+                    place, sessions=chosen, session_by=session_by, compat=compat, dry_run=dry_run, progress=advance
+                )
     invocation.emit("export.remnic", print_export, limit_warnings(to_json(report)) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), None, advance, overwrite)
-        report = export_pages(engine.archive, engine.vault, target, kind, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_pages(target, kind, sessions=chosen, overwrite=overwrite, progress=advance)
     _emit(invocation, f"export.{kind}", report)
 
 
@@ -212,7 +217,7 @@ html = _page_command(
     "html",
     """Write each conversation into an HTML page in DIR, and an index of them.
 
-    A page holds all it needs, loads nothing and runs nothing; whatever was said is only text in it.
+    A page is complete: it loads nothing and runs nothing. Messages are only text in it.
     """,
 )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -26,15 +26,19 @@ _EXIT_CODES: tuple[tuple[type[errors.LosslessError], int], ...] = (
 )
 
 
-class ErrorEnvelope(NamedTuple):
-    """A failure as the envelope shows it."""
+class CommandFailed(Exception):
+    """A command cannot go on: what the envelope says of it, the exit code, and what a person may do about it."""
 
-    code: str
-    message: str
-    exit_code: int
-    details: Mapping[str, Any] = MappingProxyType({})
-    #: What a person may do about it.
-    hint: str = ""
+    def __init__(
+        self,
+        code: str,
+        message: str,
+        exit_code: int = BAD_ARGUMENTS,
+        details: Mapping[str, Any] = MappingProxyType({}),
+        hint: str = "",
+    ) -> None:
+        super().__init__(message)
+        self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details, hint
 
     def envelope(self) -> dict[str, Any]:
         error: dict[str, Any] = {"code": self.code, "message": self.message}
@@ -44,17 +48,9 @@ class ErrorEnvelope(NamedTuple):
         return {"ok": False, "error": error}
 
 
-class CommandFailed(Exception):
-    """A command cannot go on; carries its outcome."""
-
-    def __init__(self, outcome: ErrorEnvelope) -> None:
-        super().__init__(outcome.message)
-        self.outcome = outcome
-
-
 def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str = "", **details: Any) -> CommandFailed:
     """A failure to raise."""
-    return CommandFailed(ErrorEnvelope(code, message, exit_code, details, hint))
+    return CommandFailed(code, message, exit_code, details, hint)
 
 
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
@@ -62,24 +58,24 @@ def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
 
 
-def error_envelope(error: errors.LosslessError | click.ClickException | CommandFailed) -> ErrorEnvelope:
+def as_failure(error: errors.LosslessError | click.ClickException | CommandFailed) -> CommandFailed:
     """What an error means for the one who typed the command."""
     if isinstance(error, CommandFailed):
-        return error.outcome
+        return error
     if isinstance(error, click.ClickException):
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f"See `{context.command_path if context else 'lcm'} --help`."
-        return ErrorEnvelope("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
+        return CommandFailed("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
     exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
     is_config = isinstance(error, errors.BadSetting) and error.key == "config"
     hint = "Correct the file, or name another one with --config." if is_config else ""
-    return ErrorEnvelope(error.code, str(error), exit_code, _details(error), hint)
+    return CommandFailed(error.code, str(error), exit_code, _details(error), hint)
 
 
 def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
     """The same failure with more details."""
-    outcome = error_envelope(error)
-    return CommandFailed(outcome._replace(details={**outcome.details, **details}))
+    failure = as_failure(error)
+    return CommandFailed(failure.code, failure.message, failure.exit_code, {**failure.details, **details}, failure.hint)
 
 
 def _details(error: errors.LosslessError) -> dict[str, Any]:
@@ -92,17 +88,17 @@ def _details(error: errors.LosslessError) -> dict[str, Any]:
     return {}
 
 
-def print_error(outcome: ErrorEnvelope, *, as_json: bool, pretty: bool = False) -> None:
+def print_error(failure: CommandFailed, *, as_json: bool, pretty: bool = False) -> None:
     """Print a failure on standard error."""
     if as_json:
         import json
 
-        click.echo(json.dumps(outcome.envelope(), indent=2 if pretty else None), err=True)
+        click.echo(json.dumps(failure.envelope(), indent=2 if pretty else None), err=True)
         return
     click.secho("Error: ", fg="red", bold=True, nl=False, err=True)
-    click.echo(_wrapped(outcome.message, first=len("Error: ")), err=True)
-    if outcome.hint:
-        click.secho(_wrapped(outcome.hint), dim=True, err=True)
+    click.echo(_wrapped(failure.message, first=len("Error: ")), err=True)
+    if failure.hint:
+        click.secho(_wrapped(failure.hint), dim=True, err=True)
 
 
 def _wrapped(text: str, first: int = 0) -> str:

@@ -21,9 +21,8 @@ from lossless.cli.options import (
 from lossless.cli.output import pick_json, preview
 from lossless.cli.recall import print_text, run_tool, tool_reader
 from lossless.cli.screen import Screen, styled
-from lossless.compaction.summariser import FILES_PER_ROUND, Summariser
+from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.describe import DescribeReport
 from lossless.files.references import DEFAULT_STUB_BYTES
 from lossless.files.vault import set_users
 from lossless.model.times import parse_time
@@ -45,7 +44,7 @@ _CHUNK = 1 << 20
 
 @click.group("files", cls=Group)
 def files() -> None:
-    """List stored files, show one, have them described, or delete what no row refers to."""
+    """List stored files, show or describe them, or delete files that no row refers to."""
 
 
 @files.command("list", short_help="List stored files.")
@@ -107,13 +106,13 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
 @number_option(
     "--max-bytes",
-    least=MIN_PAGE_BYTES,
-    most=MAX_PAGE_BYTES,
+    minimum=MIN_PAGE_BYTES,
+    maximum=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
     help="The most bytes to show at once.",
 )
 @click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
-@click.option("--raw", is_flag=True, help="Write the bytes as they are stored, and nothing else.")
+@click.option("--raw", is_flag=True, help="Write only the stored bytes.")
 @click.pass_obj
 def show_file(
     invocation: Invocation,
@@ -124,9 +123,9 @@ def show_file(
     cursor: str | None,
     raw: bool,
 ) -> None:
-    """Show the file ID: what is known of it, and its content.
+    """Show the file ID: its facts and its content.
 
-    Where its bytes are gone and a message still has the text, that is shown.
+    If its bytes are gone and a message still has the text, the text is shown.
     """
     if start_line is not None and end_line is not None and end_line < start_line:
         raise usage_error("--end-line is before --start-line.")
@@ -155,16 +154,16 @@ def show_file(
     invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
 
 
-@files.command("explore", short_help="Have a model describe files.")
+@files.command("explore", short_help="Let a model describe files.")
 @target_options(required=False, by_run=False)
-@number_option("--limit", most=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
-@click.option("--dry-run", is_flag=True, help="Only say how many files wait, and who would be asked.")
+@number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
+@click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
 @click.pass_obj
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
-    """Have a model describe stored files of prose, instead of the summary that was made when they were stored.
+    """Let a model describe stored text files, instead of the summary that was made when they were stored.
 
-    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. Where
-    it fails, the summary stays as it is, and exit code 1 says so. `lcm worker` does this, too.
+    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. If it
+    fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
     """
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
@@ -198,22 +197,23 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
 
 
 @files.command("gc", short_help="Delete files that no row refers to.")
-@click.option("--apply", "is_real", is_flag=True, help="Delete them; without this, only list them.")
+@click.option("--apply/--dry-run", "is_real", help="Delete them; or only list them, which is the default.")
 @click.option(
     "--used-by",
     "used_by",
     metavar="PATH",
     multiple=True,
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
-    help="An archive that keeps files in the folder, too; once for each. Said once, it is remembered.",
+    help="An archive that also keeps files in the folder; may be repeated. It is remembered.",
 )
 @click.pass_obj
 def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
     """List files on disk that no row refers to, and with --apply delete them.
 
-    A crash, `lcm stub --revert` and deleted conversations leave such files. One that is younger than an hour is left
-    alone: its row may be on the way. A file of another archive in the same folder stays; where it is not known which
-    archives use the folder, nothing is done until --used-by says so (for this one alone, name it itself).
+    A crash, `lcm files stub --revert` and deleted conversations leave such files. A file that is younger than an hour
+    stays, because its row may still be written. A file of another archive in the same folder stays, too. If it is not
+    known which archives use the folder, nothing is done until --used-by names them (name this archive if it is the only
+    one).
     """
     vault = invocation.vault
     if used_by:
@@ -238,7 +238,7 @@ _SHOWN = 50
 _COUNT = click.IntRange(1, 1_000_000_000)
 
 
-@command("stub", short_help="Give large tool results files of their own.")
+@command("stub", short_help="Store large tool results as files.")
 @target_options(required=False, by_run=False)
 @click.option(
     "--min-bytes", metavar="N", type=_COUNT, help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]"
@@ -254,11 +254,11 @@ def stub(
     revert: bool,
     is_real: bool,
 ) -> None:
-    """Give large tool results that are already stored files of their own.
+    """Store large tool results of stored messages as files, too.
 
-    No message changes: each gets a mark that its text is also in a file, and with the setting
-    stubLargeToolPayloads prompts show a short reference in its place. --revert takes marks and rows away; `lcm files
-    gc` then deletes the files.
+    No message changes: each gets a mark that its text is also in a file. With the setting stubLargeToolPayloads,
+    prompts show a short reference instead of the text. --revert removes marks and rows; `lcm files gc` then deletes the
+    files.
     """
     if revert and (min_bytes, limit) != (None, None):
         raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
@@ -270,15 +270,15 @@ def stub(
 
 
 def _stub(
-    invocation: Invocation, target: ConversationTarget | None, least: int, limit: int | None, *, is_real: bool
+    invocation: Invocation, target: ConversationTarget | None, minimum: int, limit: int | None, *, is_real: bool
 ) -> dict[str, Any]:
     with invocation.reader() as engine:
         id_ = id_or_none(target, engine)
-        work = engine.admin.stub_plan(least, id_, limit)
+        work = engine.admin.stub_plan(minimum, id_, limit)
     data = {
         "conversationId": id_,
         "folder": str(invocation.vault.root),
-        "minBytes": least,
+        "minBytes": minimum,
         "count": len(work.outputs),
         "bytes": work.bytes,
         "left": work.left,
@@ -331,7 +331,7 @@ def print_files(screen: Screen, data: Data) -> None:
 
 
 def print_file(screen: Screen, data: Data) -> None:
-    screen.line(styled("Lies at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
+    screen.line(styled("Stored at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
     print_text(screen, data)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
@@ -13,9 +14,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import ask_person
+from lossless.cli.apply import confirm
 from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
-from lossless.cli.options import parse_when, usage_error
+from lossless.cli.options import parse_when
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import styled
 from lossless.cli.transcripts import print_pruned
@@ -79,10 +80,10 @@ import_ = _ImportGroup(
     "import",
     help="""Bring in transcripts of other programs, and archives.
 
-    With PATH, a file or a folder, the kind is found, and what is new is stored at once. Without, what hosts on this
-    machine have stored is shown, and imported when you agree. Doing it again adds only what is new.
+    With PATH, a file or a folder, the kind is detected, and what is new is stored at once. Without PATH, it lists what
+    the programs on this machine have stored, and imports it when you agree. A second import adds only what is new.
 
-    With the name of a kind, nothing is stored without --apply.""",
+    With the name of a kind, as in earlier versions, nothing is stored without --apply.""",
     old_spellings={_AUTO: CommandEntry("imports:auto", "import", "read")},
     entries={
         "openclaw": CommandEntry("imports:openclaw", "OpenClaw's session files."),
@@ -106,7 +107,7 @@ _HINT = (
     "compaction, "
 )
 _REMNIC_HINT = f"{_HINT}which Remnic complements and does not replace."
-_HINT += "and lossless keeps the archive beside it."
+_HINT += "and lossless keeps the archive."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
 
@@ -138,7 +139,7 @@ def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool =
         )(made)
     about_session = "Only this session, by its id or key; may be given several times."
     for decorate in (
-        click.option("--verify", "is_verified", is_flag=True, help="Prove the whole archive afterwards."),
+        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
         text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=about_session),
         click.option("--dry-run", is_flag=True, help="Only count; nothing is written."),
         click.argument("source", metavar="SRC", type=text_type),
@@ -151,8 +152,8 @@ lossless_claw = _archive_command(
     "lossless-claw",
     """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
 
-    Messages with their parts, summaries, contexts, files and focus briefs come along. SRC is only read. A conversation
-    that is here already gains what it lacks; the same import twice adds nothing.
+    It copies messages with their parts, summaries, contexts, files and focus briefs. SRC is only read. A conversation
+    that is already here gets what it lacks; a second import adds nothing.
     """,
     _HINT,
 )
@@ -160,8 +161,8 @@ remnic = _archive_command(
     "remnic",
     """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
 
-    What came to Remnic from lossless-claw becomes the conversations that it was; with the tables that `lcm export
-    remnic` leaves there it comes back exactly. SRC is only read; the same import twice adds nothing.
+    Sessions that Remnic imported from lossless-claw become the same conversations again, exactly if `lcm export remnic`
+    wrote its tables there. SRC is only read; a second import adds nothing.
     """,
     has_files=False,
 )
@@ -169,8 +170,8 @@ archive = _archive_command(
     "archive",
     """Bring SRC, a file of `lcm export archive`, into this archive.
 
-    The whole file is proven before anything is written. Into an empty archive everything comes back under its own
-    numbers; into another, what is there already is left alone.
+    The whole file is checked before anything is written. In an empty archive everything gets its old numbers; in
+    another one, what is already there does not change.
     """,
 )
 
@@ -343,7 +344,7 @@ def _import_files(
     own = [file for file in chosen if file not in others]
     found = _bring_in(invocation, kind, own, is_real=is_real, fold=not no_summaries, again=again)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [  # what a folder holds is passed over, but whoever names it is told
+    strange = [  # in a folder it is passed over; when it is named, it is reported
         ImportOutcome(
             file,
             Session(id=file.name),
@@ -416,11 +417,11 @@ def _command(kind: str) -> click.Command:
         "paths", metavar="PATH...", nargs=-1, required=kind not in _LOCAL_KINDS, type=click.Path(path_type=Path)
     )
     @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
-    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most so many files, the oldest first.")
-    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only say what would be stored.")
-    @click.option("--dry-run", is_flag=True, help="Only say what would be stored, as without --apply.")
-    @click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm backfill`.")
-    @click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
+    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most this many files, the oldest first.")
+    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only show what would be stored.")
+    @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
+    @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
+    @click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
     def run(invocation: Invocation, /, **given: Any) -> None:
         _import_files(invocation, kind, **given)
 
@@ -429,10 +430,10 @@ def _command(kind: str) -> click.Command:
 
 _HELP = """Store transcripts as conversations: {where}.
 
-    A folder is searched. Without --apply nothing is stored. An import that was stopped goes on where it was, a second
-    one changes nothing; lines that cannot be read are named by their numbers. What was deleted with `lcm prune` stays
-    away, and is counted, unless --again is given. The newest part of each conversation stays as it is, the older part
-    is folded at once, without a model.
+    A folder is searched. Without --apply nothing is stored. An import that was stopped continues where it stopped; a
+    second one changes nothing. Lines that cannot be read are listed by their numbers. Messages deleted with `lcm prune`
+    are left out and counted, unless --again is given. The newest part of each conversation is not folded; the older
+    part is folded at once, without a model.
     """
 
 openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
@@ -444,9 +445,9 @@ openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(k
 @command(_AUTO)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @click.option("--since", metavar="WHEN", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
-@click.option("--no-summaries", is_flag=True, help="Leave the folding of older history to `lcm summary backfill`.")
-@click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
-@click.option("--yes", "-y", is_flag=True, help="Without PATH: do it without asking.")
+@click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm summary backfill` does it later.")
+@click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+@click.option("--yes", "-y", is_flag=True, help="Without PATH: import without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
 def auto(
     invocation: Invocation,
@@ -471,7 +472,8 @@ def auto(
             kinds, word = list(import_.entries), str(path)
             near = [kind for kind in kinds if kind.startswith(word.lower())] or get_close_matches(word, kinds, 1)
             if near:
-                raise usage_error(f"There is no file {word!r}. Did you mean `lcm import {near[0]}`?")
+                message = f"There is no file {word!r}."
+                raise failures.fail("bad_arguments", message, hint=f"Did you mean `lcm import {near[0]}`?")
     archives = {path: kind for path in named if (kind := _archive_kind(path)) is not None}
     by_kind, unknown = _sort_files([path for path in named if path not in archives], from_when)
     if not (archives or by_kind):
@@ -480,8 +482,10 @@ def auto(
     if not paths and not dry_run:
         for kind, files in by_kind.items():
             size = format_bytes(sum(map(file_size, files)))
-            click.echo(f"{kind:<12}{plural(len(files), 'file')}, {size}", err=True)
-        dry_run = not (yes or ask_person("Import them?"))
+            click.echo(f"{kind:<12}{plural(len(files), 'file'):>13}  {size:>9}", err=True)
+        if not yes:
+            confirm("Import them?", yes)
+            dry_run = not sys.stdin.isatty()
     for path, kind in archives.items():
         options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), kind, options, is_verified=False)

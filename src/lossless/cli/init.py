@@ -19,7 +19,7 @@ from lossless.cli.screen import Screen, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.settings.load import ProcessEnvironment
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, format_count, home_path, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,14 +30,12 @@ if TYPE_CHECKING:
 
 #: So many bytes of each program's newest transcripts come first, so that something can be found soon.
 _FIRST_BYTES = 1_000_000
-#: Where nobody watches a bar, so many lines say how far an import has come.
+#: Without a terminal for a bar, so many lines say how far an import has come.
 _LINES_OF_PROGRESS = 10
-_HOSTS = {
-    "claude-code": "Connect Claude Code (hooks that keep every message, recall tools)?",
-    "codex": "Connect Codex (hooks that keep every message, recall tools)?",
-    "openclaw": "Make lossless OpenClaw's context engine (restart its gateway then)?",
-}
-#: Connecting these replaces something that works, so it is done only when somebody asks for it.
+_HOSTS = {"claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw"}
+_CONNECT = "Connect {}, so that every message is kept and can be recalled?"
+_CONNECT_OPENCLAW = "Make lossless OpenClaw's context engine (restart its gateway afterwards)?"
+#: Connecting these replaces something that works, so it is done only on request.
 _NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
 
@@ -58,8 +56,10 @@ def show_overview(invocation: Invocation) -> None:
         print_overview,
         {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
     )
-    if _can_ask(invocation) and click.confirm("Run `lcm init` now?", default=True, err=True):
-        _Setup(invocation, asks=True).run()
+    if _can_ask(invocation):
+        click.echo(err=True)
+        if click.confirm("Run `lcm init` now?", default=True, err=True):
+            _Setup(invocation, asks=True, found=found).run()
 
 
 def _archive_json(invocation: Invocation) -> dict[str, Any]:
@@ -105,7 +105,7 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
         if data["otherArchive"]:
             screen.line(styled(f"  Another archive, not used: {data['otherArchive']}", "yellow"))
         steps = [
-            ('lcm recall "…"', "find what was said, by a question or some words"),
+            ("lcm recall …", "find messages by a question, or by some words"),
             ("lcm tui", "browse everything"),
             ("lcm init", "import what is new on this machine, and connect programs"),
         ]
@@ -157,20 +157,22 @@ def _can_ask(invocation: Invocation) -> bool:
 
 @command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
-@click.option("--dry-run", is_flag=True, help="Say what would be done; change nothing.")
-@click.option("--no-import", is_flag=True, help="Leave the transcripts on this machine alone.")
+@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
+@click.option("--no-import", is_flag=True, help="Do not import the transcripts on this machine.")
 @click.option(
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
-    help="Connect these hosts alone: claude-code, codex, openclaw; or none.",
+    help="Connect only these hosts: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
-@click.option("--model", metavar="NAME", type=text_type, help="Who writes summaries, as for `lcm model use`; or none.")
+@click.option(
+    "--model", metavar="NAME", type=text_type, help="The model that writes summaries, as for `lcm model use`; or none."
+)
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
     """Make an archive, import the history on this machine, and connect the programs that are here.
 
-    At a terminal it asks before each step. Transcripts are only read; files of programs are copied before they
-    change. Run again, it imports what is new and changes nothing else.
+    At a terminal it asks before each step. Transcripts are only read. Files of programs are copied before they
+    change. If you run it again, it imports what is new and changes nothing else.
     """
     invocation.format = invocation.format or "table"
     invocation.create = True  # to make an archive is what this command is for
@@ -196,9 +198,10 @@ class _Setup:
         hosts: dict[str, bool] | None = None,
         model: str | None = None,
         dry_run: bool = False,
+        found: list[LocalHistory] | None = None,
     ) -> None:
         self.invocation, self.asks, self.dry_run = invocation, asks, dry_run
-        self.may_import, self.hosts, self.model = may_import, hosts or {}, model
+        self.may_import, self.hosts, self.model, self.found = may_import, hosts or {}, model, found
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
@@ -207,11 +210,11 @@ class _Setup:
 
     def run(self) -> None:
         """Ask, then do; the first command that finds something is printed as soon as there is one."""
-        found = _find(self.invocation)
+        found = _find(self.invocation) if self.found is None else self.found
         self.data["found"] = [_history_json(item) for item in found]
-        if not self.invocation.as_json:
+        if not self.invocation.as_json and self.found is None:
             _print_found(self.screen, self.data["found"])
-            self._say(f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})")
+        self._say("", f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})", "")
         can_import = [item for item in found if item.files]
         imports = self._choose_import(can_import)
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
@@ -223,7 +226,7 @@ class _Setup:
             later = self._import_newest(engine, can_import) if imports else []
             example = self._example(engine)
             if later and example:
-                self._say("", f"Ready to search already: {example['command']}", "")
+                self._say("", f"You can search already: {example['command']}", "")
             self._connect(hosts)
             if model is not None:
                 self._use_model(model)
@@ -254,7 +257,7 @@ class _Setup:
         from lossless.cli.install import connect_host
 
         chosen = []
-        for host, question in _HOSTS.items():
+        for host, name in _HOSTS.items():
             wanted = self.hosts.get(host)
             is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
             if wanted is False or not (wanted or is_here):
@@ -262,10 +265,11 @@ class _Setup:
             try:
                 files = connect_host(self.invocation, host, dry_run=True)["files"]
             except (LosslessError, OSError) as error:
-                self._problem(f"{host} cannot be connected: {error}")
+                self._problem(f"{name} cannot be connected: {error}")
                 continue
+            question = _CONNECT_OPENCLAW if host == "openclaw" else _CONNECT.format(name)
             if all(file["change"] == "unchanged" for file in files):
-                self._say(f"{host}: connected already.")
+                self._say(f"{name} is connected already.")
             elif wanted or self._ask(question, default=host not in _NOT_BY_DEFAULT):
                 chosen.append(host)
         return chosen
@@ -278,9 +282,9 @@ class _Setup:
             return self.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
-        click.echo("Summaries need no model; one that you name writes better ones. For example:", err=True)
+        click.echo("\nSummaries need no model, but a model writes better ones. For example:", err=True)
         for name, about in model_suggestions():
-            click.echo(f"  {name:<24} {about}", err=True)
+            click.echo(f"  {name:<28}{about}", err=True)
         answer = str(click.prompt("Model", default=_NO_MODEL, err=True)).strip()
         return None if answer.lower() in ("", _NO_MODEL) else answer
 
@@ -330,7 +334,7 @@ class _Setup:
 
     @contextmanager
     def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar for somebody who watches, else a line now and then."""
+        """A bar at a terminal, else a line now and then."""
         done = reported = 0
 
         def advance(more: int) -> None:
@@ -352,11 +356,12 @@ class _Setup:
             try:
                 done = connect_host(self.invocation, host, dry_run=False)
             except (LosslessError, OSError) as error:
-                self._problem(f"{host} cannot be connected: {error}")
+                self._problem(f"{_HOSTS[host]} cannot be connected: {error}")
                 continue
             self.data.setdefault("connected", []).append(done)
             files = [file for file in done["files"] if file["change"] != "unchanged"]
-            self._say(f"{host}: connected", *(f"  {file['change']} {file['path']}" for file in files))
+            self._say("", f"Connected {_HOSTS[host]}; `lcm disconnect {host}` takes this back:")
+            self._say(*(f"  {file['change']} {home_path(file['path'])}" for file in files))
             self._say(*(f"  note: {remark}" for remark in done.get("remarks", ())))
 
     def _use_model(self, name: str) -> None:
@@ -365,7 +370,7 @@ class _Setup:
         try:
             self.data["model"] = use_model(self.invocation, name)
         except (LosslessError, failures.CommandFailed) as error:
-            outcome = failures.error_envelope(error)
+            outcome = failures.as_failure(error)
             self._problem(f"The model was not changed: {outcome.message} {outcome.hint}".rstrip())
             return
         if not self.invocation.as_json:
@@ -396,7 +401,7 @@ class _Setup:
         self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
         for host in hosts:
             self._say(f"  connect {host}")
-        self._say(f"  {'let ' + model + ' write summaries' if model else 'leave the model for summaries as it is'}")
+        self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
         self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: dict[str, Any] | None) -> None:
@@ -412,13 +417,13 @@ class _Setup:
         if counts := self.data.get("imported"):
             new, same = counts.get("imported", 0), counts.get("up-to-date", 0)
             what = f"{plural(new, 'conversation')}, {plural(counts['messages'], 'message')}" if new else "nothing new"
-            self._say(f"Imported: {what}{f'; {format_count(same)} were there already' if same else ''}.")
+            self._say("", f"Imported: {what}{f'; {format_count(same)} were there already' if same else ''}.")
         if example is None:
             self._say("", 'The archive is empty. Once there is something in it, `lcm recall "…"` finds it.')
             return
-        self._say("", "Done. Anything that was said can be found, for example:", "", f"  {example['command']}", "")
-        where = plural(example["conversations"], "conversation")
-        self._say(f"It finds {plural(example['passages'], 'passage')} from {where}.")
+        where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
+        self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
+        self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
 
     def _say(self, *lines: str) -> None:
         if not self.invocation.as_json:
@@ -441,7 +446,7 @@ def find_example(engine: Engine) -> dict[str, Any] | None:
 
     The words are plain ones that a person wrote, and the search is made before it is offered.
     """
-    for row in engine.browse.conversations(_TRIED_CONVERSATIONS).rows:
+    for row in engine.browse.conversations(_TRIED_CONVERSATIONS, by_message=True).rows:
         messages = engine.browse.messages(row.conversation_id, _TRIED_MESSAGES, roles=("user",)).rows
         for message in messages:
             words = _telling_words(message.content)
@@ -455,7 +460,7 @@ def find_example(engine: Engine) -> dict[str, Any] | None:
 
 
 def _telling_words(text: str) -> list[str]:
-    """The longest words of a text that are no stop words, at most three, in the order of the text."""
+    """The longest words of a text without stop words, at most three, in the order of the text."""
     from lossless.model.search_text import STOP_WORDS
 
     if text.lstrip().startswith(("<", "{", "[", "#")):  # what a program wrote

@@ -15,6 +15,7 @@ from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
 from lossless.cli.options import usage_error
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
+from lossless.tui.text import home_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -39,8 +40,8 @@ install, uninstall = (
         entries={host: CommandEntry(f"install:{verb}_{host.replace('-', '_')}", help) for host, help in _ABOUT.items()},
     )
     for verb, about in (
-        ("install", "Connect a host: give it the hooks and tools that it needs."),
-        ("uninstall", "Take away from a host what `lcm connect` gave it."),
+        ("install", "Connect a host to the archive with hooks and tools."),
+        ("uninstall", "Remove from a host what `lcm connect` added."),
     )
 )
 
@@ -52,8 +53,8 @@ _PROJECT = click.option(
     help="For one project, in its own files.",
 )
 _USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Say what would be changed; change nothing.")
-_DOCTOR = click.option("--doctor", is_flag=True, help="Only look whether everything is in place and works.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
+_DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
 
 
 def _agent_commands(
@@ -74,7 +75,7 @@ def _agent_commands(
             _examine(invocation, name, check(invocation, places, again))
         else:
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
-            invocation.emit("install", print_changes, made)
+            invocation.emit("install", partial(print_changes, undo="disconnect"), made)
 
     @command(name, help=disconnects)
     @_PROJECT
@@ -83,7 +84,8 @@ def _agent_commands(
     def disconnect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
         host = import_module(module)
         files = change_files(host.uninstall_edits(_places(host, project, user)), dry_run=dry_run)
-        invocation.emit("uninstall", print_changes, {"host": name, "applied": not dry_run, "files": files})
+        data = {"host": name, "applied": not dry_run, "files": files}
+        invocation.emit("uninstall", partial(print_changes, undo="connect"), data)
 
     return connect, disconnect
 
@@ -157,7 +159,9 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
     ok = all(check.ok for check in checks)
-    listed = [{"name": found.name, "ok": found.ok, "said": found.said, "hint": found.hint or None} for found in checks]
+    listed = [
+        {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
+    ]
     unknown = {found.name for found in checks if not found.is_known}
     view = partial(print_checks, unknown=unknown)
     invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)
@@ -209,25 +213,25 @@ install_claude_code, uninstall_claude_code = _agent_commands(
     "claude-code",
     _CLAUDE_CODE,
     _claude_checks,
-    """Set Claude Code up: hooks that keep every message, an MCP server with the tools, a skill.
+    """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
 
     Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. All else in those files stays, and they are copied first. Doing it again changes nothing.
-    With --db or --config before it, hooks and server use that archive; without, the one that they used before.
+    skills/lossless-recall. Nothing else in these files changes, and they are copied first. A second run changes
+    nothing. With --db or --config, hooks and server use that archive; otherwise the one that they used before.
     """,
-    "Take hooks, MCP server and skill away from Claude Code, and nothing else. The archive stays.",
+    "Remove hooks, MCP server and skill from Claude Code, and nothing else. The archive stays.",
 )
 install_codex, uninstall_codex = _agent_commands(
     "codex",
     _CODEX,
     _codex_checks,
-    """Set Codex CLI up: hooks that keep every message, and an MCP server with the tools.
+    """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
 
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. All else in those
-    files stays, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config before
-    it, hooks and server use that archive; without, the one that they used before.
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
+    files changes, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config, hooks
+    and server use that archive; otherwise the one that they used before.
     """,
-    "Take hooks and MCP server away from Codex CLI, and nothing else. The archive stays.",
+    "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
 )
 
 _STATE = click.option(
@@ -245,28 +249,29 @@ _STATE = click.option(
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
     """Make lossless the context engine of OpenClaw.
 
-    In openclaw.json the plugin's folder is added, the contextEngine slot is set, and the plugin gets leave to add the
-    recall policy to prompts and to use the models that its settings name. Settings of lossless-claw are taken over
-    where OpenClaw accepts them here, the others are named; its lcm.db is used in place. Memory plugins stay. The file
-    is copied first. Restart the gateway afterwards.
+    This adds the plugin's folder to openclaw.json, sets the contextEngine slot, and allows the plugin to add the recall
+    policy to prompts and to use the models that its settings name. Settings of lossless-claw are copied where OpenClaw
+    accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
+    first. Restart the gateway afterwards.
     """
     from lossless.hosts.openclaw import setup
 
     path = _config_path(invocation, state_dir)
     made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
     done = _openclaw_json(made, dry_run=dry_run)
-    invocation.emit("uninstall" if is_removal else "install", print_changes, done)
+    view = partial(print_changes, undo="connect" if is_removal else "disconnect")
+    invocation.emit("uninstall" if is_removal else "install", view, done)
 
 
 @command("openclaw")
 @_STATE
 @_DRY_RUN
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
-    """Take the plugin out of OpenClaw's config, and put back what it replaced there. The archive stays."""
+    """Remove the plugin from OpenClaw's config, and put back what it replaced there. The archive stays."""
     from lossless.hosts.openclaw import setup
 
     made = setup.uninstall(_config_path(invocation, state_dir))
-    invocation.emit("uninstall", print_changes, _openclaw_json(made, dry_run=dry_run))
+    invocation.emit("uninstall", partial(print_changes, undo="connect"), _openclaw_json(made, dry_run=dry_run))
 
 
 @click.command("bridge", cls=Command)
@@ -307,19 +312,20 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
     main([part for name, value in options if value for part in (name, value)] + list(event))
 
 
-def print_changes(screen: Screen, data: Data) -> None:
-    """Each file, what happened to it, and where its copy lies; then what else a person should know."""
+def print_changes(screen: Screen, data: Data, undo: str) -> None:
+    """Each file, what happened to it, and where its copy is; then what else a person should know."""
     screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
     for file in data["files"]:
-        screen.line(f"{file['change']:<10}{file['path']}")
-        for label in ("backup", "note"):
-            if file[label]:
-                screen.line(f"{'':<10}{label}: {file[label]}")
+        screen.line(f"{file['change']:<10}{home_path(file['path'])}")
+        if file["backup"]:
+            screen.line(styled(f"{'':<10}copy of the old file: {home_path(file['backup'])}", "dim"))
+        if file["note"]:
+            screen.prose(styled(file["note"], "dim"), 10)
     if data.get("archive"):
-        screen.line(f"{'archive':<10}{data['archive']}")
+        screen.line(f"{'archive':<10}{home_path(data['archive'])}")
         screen.line(styled(f"{'':<10}another one: lcm --db PATH connect {data['host']}", "dim"))
-    if data["applied"] and "archive" in data:
-        screen.undo(f"lcm disconnect {data['host']}")
+    if data["applied"] and any(file["change"] != "unchanged" for file in data["files"]):
+        screen.undo(f"lcm {undo} {data['host']}")
     for remark in data.get("remarks", ()):
         screen.line(styled(f"{'note':<10}", "yellow"), remark)
 
@@ -331,4 +337,4 @@ def print_checks(screen: Screen, data: Data, unknown: Collection[str] = ()) -> N
         mark = styled("?   ", "yellow") if check["name"] in unknown else mark
         screen.line(mark, f"{check['name']:<14}{check['said']}")
         if check["hint"]:
-            screen.line(f"{'':<18}{check['hint']}")
+            screen.prose(check["hint"], 18)

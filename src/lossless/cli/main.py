@@ -5,6 +5,7 @@ the spellings of lossless-claw's terminal program.
 from __future__ import annotations
 
 import errno
+import io
 import os
 import sys
 from typing import Any
@@ -13,7 +14,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import CommandEntry, Invocation, LazyGroup
-from lossless.cli.failures import CommandFailed, ErrorEnvelope, error_envelope
+from lossless.cli.failures import CommandFailed, as_failure
 from lossless.errors import LosslessError
 
 #: What writing to a full disk, a closed terminal or beyond a limit comes to.
@@ -33,11 +34,11 @@ class Root(LazyGroup):
             code = super().main(arguments, **more)
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
-            code = _failed(error_envelope(error), invocation, arguments)
+            code = _failed(as_failure(error), invocation, arguments)
         except (KeyboardInterrupt, click.Abort) as error:
             if error.__cause__ is None and sys.stderr.isatty():  # the line of a question is not ended yet
                 click.echo(err=True)
-            code = _failed(ErrorEnvelope("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
+            code = _failed(CommandFailed("interrupted", "Interrupted.", failures.INTERRUPTED), invocation, arguments)
         except BrokenPipeError:  # the reader has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             code = failures.INTERNAL
@@ -47,7 +48,7 @@ class Root(LazyGroup):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             message = f"The answer cannot be written: {error.strerror}."
             invocation.format = invocation.format or "table"
-            code = _failed(ErrorEnvelope("output", message, failures.INTERNAL), invocation, arguments)
+            code = _failed(CommandFailed("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
 
 
@@ -60,10 +61,10 @@ def _help_width() -> int:
     return max(min(columns or 80, 80) - 2, 50)
 
 
-def _failed(outcome: ErrorEnvelope, invocation: Invocation, arguments: list[str]) -> int:
+def _failed(failure: CommandFailed, invocation: Invocation, arguments: list[str]) -> int:
     invocation.format = invocation.format or _format_in(arguments)
-    failures.print_error(outcome, as_json=invocation.as_json, pretty=invocation.pretty)
-    return outcome.exit_code
+    failures.print_error(failure, as_json=invocation.as_json, pretty=invocation.pretty)
+    return failure.exit_code
 
 
 def _format_in(arguments: list[str]) -> str | None:
@@ -83,8 +84,8 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
         sys.__excepthook__(kind, error, trace)
         return
     hint = "Run it again with LCM_DEBUG=1 to see where, and please report it."
-    outcome = ErrorEnvelope("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
-    _failed(outcome, Invocation(), sys.argv[1:])
+    failure = CommandFailed("internal", f"Unexpected {kind.__name__}.", failures.INTERNAL, {}, hint)
+    _failed(failure, Invocation(), sys.argv[1:])
 
 
 #: The spellings of earlier versions and of lossless-claw's `lcm`, with what they are called now. They keep their
@@ -180,25 +181,25 @@ cli = Root(
     synonyms=SYNONYMS,
     sections={
         "Read and search": {
-            "status": CommandEntry("status:status", "How much is kept, its size and cost, its health."),
+            "status": CommandEntry("status:status", "Show how much is stored, its size, cost and health."),
             "list": CommandEntry("conversations:list_command", "List conversations.", "read"),
             "show": CommandEntry(
                 "lossless.cli.conversations:show", "Open a conversation, message, summary or file.", "read"
             ),
             "search": CommandEntry("recall:search", "Find words in messages and summaries.", "read"),
-            "recall": CommandEntry("recall:recall", "Gather messages about a question."),
+            "recall": CommandEntry("recall:recall", "Find messages that help with a question."),
             "recent": CommandEntry(
-                "lossless.cli.recall:recent", "Show what happened in a time, by day and topic.", "read"
+                "lossless.cli.recall:recent", "Show what happened lately, by day and topic.", "read"
             ),
             "ask": CommandEntry("recall:ask", "Answer a question from the archive."),
             "context": CommandEntry("context:context", "Show what the model sees now."),
             "tui": CommandEntry("charts:tui", "Browse everything at a terminal."),
         },
         "Bring in and take out": {
-            "import": CommandEntry("imports:import_", "Bring in transcripts and archives of any kind."),
+            "import": CommandEntry("imports:import_", "Import transcripts and archives of any kind."),
             "export": CommandEntry("exports:export", "Write archives, Markdown, HTML or JSON lines."),
             "append": CommandEntry("append:append", "Store new messages."),
-            "sync": CommandEntry("append:sync", "Store what a whole window of messages adds."),
+            "sync": CommandEntry("append:sync", "Store the new messages of a whole window."),
         },
         "Summaries and contexts": {
             "compact": CommandEntry("compact:compact", "Fold older history into summaries now."),
@@ -208,11 +209,11 @@ cli = Root(
             "summary": CommandEntry(
                 "lossless.cli.surgery:summary", "List, rewrite, repair, focus, diff, undo …", "read"
             ),
-            "session": CommandEntry("context:session", "Reset, close, merge or rotate one.", "read"),
+            "session": CommandEntry("context:session", "Reset, merge or rotate a session.", "read"),
         },
         "Look after the archive": {
-            "doctor": CommandEntry("doctor:doctor", "Find what is wrong, and fix it."),
-            "verify": CommandEntry("doctor:verify", "Prove that everything stored is there."),
+            "doctor": CommandEntry("doctor:doctor", "Find problems, and fix them."),
+            "verify": CommandEntry("doctor:verify", "Prove that everything stored is intact."),
             "backup": CommandEntry("retention:backup", "Copy the archive, or list the copies."),
             "restore": CommandEntry("retention:restore", "Replace the archive with a backup."),
             "forget": CommandEntry("retention:forget", "Remove a text permanently."),
@@ -221,13 +222,13 @@ cli = Root(
         },
         "Set up": {
             "init": CommandEntry("init:init", "Make an archive, import history, connect programs."),
-            "demo": CommandEntry("lossless.testing.demo:demo", "Show on a made-up conversation what lossless does."),
-            "model": CommandEntry("model:model", "Say which model writes summaries, or choose one."),
-            "connect": CommandEntry("install:install", "Connect a host: hooks and tools.", "now"),
-            "disconnect": CommandEntry("install:uninstall", "Take them away again.", "now"),
+            "demo": CommandEntry("lossless.testing.demo:demo", "Show what lossless does, on a made-up conversation."),
+            "model": CommandEntry("model:model", "Show which model writes summaries, or choose one."),
+            "connect": CommandEntry("install:install", "Connect a host, with hooks and tools.", "now"),
+            "disconnect": CommandEntry("install:uninstall", "Disconnect a host again.", "now"),
             "config": CommandEntry("config:config", "Show the settings, or set one."),
             "mcp": CommandEntry("serve:mcp", "Serve the tools for agents over MCP."),
-            "proxy": CommandEntry("serve:proxy", "Serve model providers' APIs, with the archive between."),
+            "proxy": CommandEntry("serve:proxy", "Serve providers' APIs and store what passes."),
             "completion": CommandEntry(
                 "lossless.cli.config:completion", "Print a script that completes commands.", "read"
             ),
@@ -242,6 +243,9 @@ def main() -> None:
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and "utf" not in stream.encoding.lower():
+            stream.reconfigure(errors="replace")  # an old terminal shows ? for what it does not have
     cli()
 
 

@@ -24,7 +24,7 @@ from lossless.cli.options import bad_option, usage_error
 from lossless.cli.output import preview
 from lossless.cli.screen import styled
 from lossless.compaction.summariser import Summariser
-from lossless.errors import LosslessError, ModelError
+from lossless.errors import LosslessError, ModelAuth, ModelError
 from lossless.llm.chain import Gate
 from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
@@ -96,7 +96,7 @@ def model_options(function: F) -> F:
         return function(*args, named=ModelChoice(model, provider, base_url), **more)
 
     by_url = click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-    by_provider = text_option("--provider", metavar="NAME", help="Whose model it is, when --model is bare.")
+    by_provider = text_option("--provider", metavar="NAME", help="The provider, when --model does not name it.")
     by_name = text_option(
         "--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."
     )
@@ -104,7 +104,7 @@ def model_options(function: F) -> F:
 
 
 def writer_name(settings: Settings) -> str:
-    """Who would write: the first model, or nobody (then texts are extracted)."""
+    """The first model that would write; without one, the mark of extracted texts."""
     return next((candidate.name for candidate in Summariser(settings).candidates()), EXTRACTIVE_MODEL)
 
 
@@ -170,7 +170,9 @@ def source_time_options(function: F) -> F:
 
     zone = text_option("--tz", metavar="ZONE", help="The zone of these times; else the setting timezone.")
     shown = click.option(
-        "--timestamps/--no-timestamps", default=True, help="Whether messages come with their times; they do."
+        "--timestamps/--no-timestamps",
+        default=True,
+        help="Whether messages are shown with their times.  [default: timestamps]",
     )
     return shown(zone(with_times))  # type: ignore[return-value]
 
@@ -179,7 +181,7 @@ def source_time_options(function: F) -> F:
 
 
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
-#: What a model is tried on: a few lines as they stand in transcripts.
+#: What a model is tried on: a few lines of a transcript.
 _SAMPLE = Prompt(
     "Summarise this conversation in two sentences. Keep names, numbers and decisions.",
     "user: The ferry bookings fail on Fridays since the release of 3 March.\n"
@@ -201,7 +203,7 @@ _LOCAL_PROVIDERS = frozenset(("ollama", "lmstudio", "vllm", "local"))
 @click.group("model", cls=Group, invoke_without_command=True)
 @click.pass_context
 def model(ctx: click.Context) -> None:
-    """Say which model writes summaries, try it, or choose another."""
+    """Show which model writes summaries, try it, or choose another."""
     if ctx.invoked_subcommand is None:
         invocation: Invocation = ctx.obj
         invocation.format = invocation.format or "table"
@@ -211,18 +213,18 @@ def model(ctx: click.Context) -> None:
         invocation.emit("model", print_model, data)
 
 
-@model.command("use")
+@model.command("use", short_help="Let another model write summaries.")
 @click.argument("name", metavar="MODEL", type=text_type)
 @click.option("--model", "model_name", metavar="NAME", type=text_type, help="With a base URL: which of its models.")
 @click.option("--no-call", is_flag=True, help="Save it without trying it.")
 @click.option("--dry-run", is_flag=True, help="Try it, and save nothing.")
 @click.pass_obj
 def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool, dry_run: bool) -> None:
-    """Let MODEL write summaries from now on: it is tried on a sample, and saved in the config file.
+    """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file.
 
     MODEL is PROVIDER/NAME such as openai/gpt-5-mini, anthropic/claude-haiku-4-5 or ollama/llama3.2; the base URL of a
-    server that speaks like OpenAI's; claude or codex, which use their login on this machine; a command that reads a
-    prompt and prints an answer; or none.
+    server with OpenAI's API; claude or codex, which use their login on this machine; a command that reads a prompt and
+    prints an answer; or none.
     """
     invocation.format = invocation.format or "table"
     invocation.emit(
@@ -234,9 +236,11 @@ def use_model(
     invocation: Invocation, name: str, model_name: str | None = None, *, tries: bool = True, saves: bool = True
 ) -> dict[str, Any]:
     """Check a model, try it once, say what it costs here, and save it; raises when it does not answer."""
-    before = writer_name(invocation.loaded.settings)
+    now = invocation.loaded.settings
+    before = {"before": writer_name(now)}
+    before |= {"undo": _words_for(before["before"], now.summary_base_url)} if saves else {}
     if name.strip().lower() in _NONE_WORDS:
-        data: dict[str, Any] = {"name": None, "before": before, "saved": saves, "configPath": None}
+        data: dict[str, Any] = {"name": None, **before, "saved": saves, "configPath": None}
         return data | (_save_model(invocation, None, "") if saves else {})
     value, base_url = _model_value(name.strip(), model_name)
     settings = replace(
@@ -246,14 +250,13 @@ def use_model(
     candidate = next(one for one in summariser.candidates() if one.name == value)
     if tries:
         _check_candidate(summariser, candidate)
-    data = {"name": value, "before": before, "saved": saves, "configPath": None}
+    data = {"name": value, **before, "saved": saves, "configPath": None}
     data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
     if tries:
         tried = _try_candidate(summariser, candidate, _SAMPLE)
         if not tried["ok"]:
-            raise failures.fail(
-                tried["error"], tried["message"], failures.INTERNAL, hint=_key_hint(candidate), model=value
-            )
+            hint = _key_hint(candidate) if tried["error"] == ModelAuth.code else _trial_hint(candidate)
+            raise failures.fail(tried["error"], tried["message"], failures.INTERNAL, hint=hint, model=value)
         data |= {"tried": tried}
     data["archive"] = None
     if Path(invocation.file_path).exists():
@@ -263,20 +266,24 @@ def use_model(
     return data | (_save_model(invocation, value, base_url) if saves else {})
 
 
+def _words_for(name: str, base_url: str) -> str:
+    """What is typed after `lcm model use` to choose a model."""
+    if name == EXTRACTIVE_MODEL:
+        return "none"
+    return f"{shlex.quote(base_url)} --model {shlex.quote(name.partition('/')[2])}" if base_url else shlex.quote(name)
+
+
 def model_suggestions() -> list[tuple[str, str]]:
-    """Models that could be used here, each with why: keys in the environment, programs that are installed."""
-    found = [
-        (f"{provider}/{name}", f"{variable} is set")
-        for provider, name in (
-            ("openai", "gpt-5-mini"),
-            ("anthropic", "claude-haiku-4-5"),
-            ("google", "gemini-2.5-flash"),
-        )
-        for variable in key_variables(provider)[:1]
-        if os.environ.get(variable)
-    ]
+    """Models that could be used here, each with why: keys in the environment, programs that are installed.
+
+    Where there are none, models that need a key.
+    """
+    named = (("openai", "gpt-5-mini"), ("anthropic", "claude-haiku-4-5"), ("google", "gemini-2.5-flash"))
+    keys = {f"{provider}/{name}": key_variables(provider)[0] for provider, name in named}
+    found = [(name, f"{variable} is set") for name, variable in keys.items() if os.environ.get(variable)]
     found += [(name, "with its login on this machine") for name in _LOGGED_IN if shutil.which(name)]
     found += [("ollama/NAME", "a model on this machine")] if shutil.which("ollama") else []
+    found = found or [(name, f"needs the variable {variable}") for name, variable in keys.items()]
     return [*found, ("none", "summaries are made of the text itself, at no cost")]
 
 
@@ -350,9 +357,15 @@ def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
         raise failures.fail(error.code, str(error), failures.CONFIG, hint=_key_hint(candidate)) from None
 
 
-def _key_hint(candidate: ModelCandidate) -> str:
+def _trial_hint(candidate: ModelCandidate) -> str:
     if candidate.provider == COMMAND_PROVIDER:
-        return f"It was run as: {candidate.model}"
+        return f"The command was: {candidate.model}"
+    if candidate.provider in _LOCAL_PROVIDERS:
+        return "Start the server and load the model, then run it again. --no-call saves it without trying it."
+    return "Nothing was saved. --no-call saves it without trying it."
+
+
+def _key_hint(candidate: ModelCandidate) -> str:
     names = " or ".join(key_variables(candidate.provider))
     return f"Its key is read from the environment: export {names}=…, and run it again."
 
@@ -401,6 +414,8 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
     """What a model said to the sample, what it costs, and where it was saved."""
     if data["name"] is None:
         screen.line("Summaries are made of the text itself from now on." if data["saved"] else "Nothing was changed.")
+        if data["saved"] and data["before"] != EXTRACTIVE_MODEL:
+            screen.undo(f"lcm model use {data['undo']}")
         return
     screen.title(data["name"], *([] if data["saved"] else ["not saved (--dry-run)"]))
     rows: list[tuple[str, Any]] = [("key", data["keyFrom"] or "none"), ("price", _price_text(data["price"]))]
@@ -411,11 +426,13 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
         rows.append(("answer", tried["answer"]))
     if here := data["archive"]:
         size = f"{format_count(here['messageTokens'])} tokens of messages"
-        cost = "" if here["cost"] is None else f"; about ${here['cost']:,.2f} to summarise all of them once"
+        cost = "" if not here["cost"] else f"; about ${here['cost']:,.2f} to summarise all of them once"
         rows.append(("this archive", f"{size}{cost}"))
     if data["configPath"]:
         rows.append(("saved in", data["configPath"]))
     screen.fields(rows)
+    if data["saved"] and data["before"] != data["name"]:
+        screen.undo(f"lcm model use {data['undo']}")
     if data.get("problem"):
         screen.line(styled(f"It cannot be asked yet: {data['problem']}", "yellow"))
     if data.get("overriddenBy"):
@@ -431,14 +448,14 @@ def _price_text(price: dict[str, Any] | None) -> str:
     return f"${price['input']:g} in, ${price['output']:g} out, for a million tokens ({price['from']})"
 
 
-@model.command("test")
-@click.option("--no-call", is_flag=True, help="Only say what would be used.")
+@model.command("test", short_help="Ask each model for one word.")
+@click.option("--no-call", is_flag=True, help="Only list them.")
 @click.pass_obj
 def check_models(invocation: Invocation, no_call: bool) -> None:
-    """Say which models would write summaries, in the order in which they are asked, and ask each for one word.
+    """List the models that write summaries, in the order in which they are asked, and ask each for one word.
 
-    Without a configured model, summaries are extracted: nothing is called, whatever keys are in the environment.
-    Exit code 1 when models are configured and none of them answers. Keys are never shown.
+    Without a configured model, summaries are extracted and nothing is called, even if the environment has keys. Exit
+    code 1 when models are configured and none of them answers. Keys are never shown.
     """
     summariser = Summariser(invocation.loaded.settings)
     items = [_candidate_json(summariser, candidate) for candidate in summariser.candidates()]
@@ -495,7 +512,7 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
 def print_model_test(screen: Screen, data: Data) -> None:
     if not data["configured"]:
         screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
-        screen.line("Name one with `lcm config set summaryModel '\"provider/model\"'` or LCM_SUMMARY_MODEL.")
+        screen.line("Choose one with `lcm model use PROVIDER/MODEL`, or with LCM_SUMMARY_MODEL.")
         return
     for item in data["items"]:
         screen.title(item["name"], f"named by {item['namedBy']}")

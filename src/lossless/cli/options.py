@@ -91,9 +91,9 @@ def usage_error(why: str) -> click.UsageError:
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
 
-#: What is said to somebody who has not named a conversation.
+#: The hint when no conversation was named.
 NAME_ONE = (
-    "Name a conversation with -s: its session key or its number, @last (changed last) or @live (last open one). "
+    "Name a conversation with -s: its session key or its number, @last (the newest) or @live (the newest open one). "
     "`lcm list` shows them."
 )
 LAST, LIVE = "@last", "@live"
@@ -106,7 +106,7 @@ class ConversationTarget:
     conversation_id: int | None = None
     session_key: str | None = None
     session_id: str | None = None
-    #: What stands after `-s`.
+    #: What follows `-s`.
     name: str | None = None
 
     def settled(self, engine: Engine) -> ConversationTarget:
@@ -122,14 +122,14 @@ class ConversationTarget:
             return ConversationTarget(session_key=name)
         if engine.browse.family(Session(id=name)):
             return ConversationTarget(session_id=name)
-        rows = engine.browse.conversations(MAX_LIMIT, None).rows
+        rows = engine.browse.conversations(MAX_LIMIT, by_message=True).rows
         known = dict.fromkeys(each for row in rows for each in (row.session_key, row.session_id) if each)
         raise self._not_found(f"No conversation is called {name!r}.", list(known))
 
     def _newest(self, engine: Engine) -> int:
         start: PageStart | None = None
         while True:
-            page = engine.browse.conversations(MAX_LIMIT, start)
+            page = engine.browse.conversations(MAX_LIMIT, start, by_message=True)
             for row in page.rows:
                 if self.name == LAST or row.active:
                     return row.conversation_id
@@ -175,7 +175,7 @@ class ConversationTarget:
             return found
         raise failures.fail(
             "closed",
-            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and stays as it is.",
+            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes.",
             hint="Name the conversation that its session goes on in.",
             conversationId=found.id,
         )
@@ -202,10 +202,10 @@ def complete_sessions(ctx: click.Context, param: click.Parameter, incomplete: st
 
     from lossless.errors import LosslessError
 
-    offered = [CompletionItem(LAST, help="changed last"), CompletionItem(LIVE, help="the last that is open")]
+    offered = [CompletionItem(LAST, help="the newest"), CompletionItem(LIVE, help="the newest open one")]
     try:
         with ctx.find_root().ensure_object(Invocation).reader() as engine:
-            rows = engine.browse.conversations(MAX_LIMIT, None).rows
+            rows = engine.browse.conversations(MAX_LIMIT, by_message=True).rows
     except (LosslessError, failures.CommandFailed):
         rows = ()
     keys = {row.session_key or str(row.conversation_id): row.title or "" for row in reversed(rows)}
@@ -244,7 +244,7 @@ _BY_NAME = text_option(
     "session_name",
     metavar="NAME",
     shell_complete=complete_sessions,
-    help="The conversation: its session key or number, @last (changed last), or @live (last that is open).",
+    help="The conversation: its session key or number, @last (the newest), or @live (the newest open one).",
 )
 _BY_NUMBER = click.option("--conversation-id", type=id_type, hidden=True)
 _BY_KEY = click.option("--session-key", type=text_type, hidden=True)
@@ -402,7 +402,7 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
 
 
 cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
-limit_option = number_option("--limit", most=MAX_LIMIT, default=50, help="At most this many.")
+limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At most this many.")
 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:

@@ -61,7 +61,7 @@ def write_view(
 def _json_default(value: object) -> object:
     if isinstance(value, datetime):
         return state_time(value)
-    raise TypeError(f"{type(value).__name__} is no JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 @overload

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import wraps
+from functools import partial, wraps
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
+from lossless.cli.commands import choice_option, command, number_option, text_option, text_type, words_argument
 from lossless.cli.options import (
     bad_option,
     check_list,
@@ -39,6 +39,7 @@ from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
     from rich.text import Text
 
@@ -64,9 +65,7 @@ def tool_scope_options(function: F) -> F:
             raise usage_error("Give --all or a conversation, not both.")
         return function(*args, target=target, **more)
 
-    option = click.option(
-        "--all", "everything", is_flag=True, help="Look at all conversations, as without a selection."
-    )
+    option = click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default.")
     return target_options(required=False)(option(with_target))  # type: ignore[return-value]
 
 
@@ -113,14 +112,14 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
 
 
 _HOW = (
-    click.option("--regex", "-E", is_flag=True, help="It is a regular expression."),
-    click.option("--fixed", "-F", is_flag=True, help="It is taken literally, letter by letter."),
+    click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression."),
+    click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters."),
     click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
     choice_option(
         "--in",
         "search_in",
         choices=("both", "messages", "summaries", "files"),
-        help="Where to look; files are the large payloads that were set aside.",
+        help="Where to look; files are large payloads that are stored as files.",
     ),
     choice_option(
         "--sort",
@@ -138,19 +137,19 @@ def _search_options(function: F) -> F:
 
 
 @command("search")
-@click.argument("words", nargs=-1, required=True)
+@words_argument("pattern", "WORDS...", kind=str)
 @target_options(required=False)
 @_search_options
 @since_options
 @limit_option
 @cursor_option
-def search(invocation: Invocation, /, words: tuple[str, ...], **how: Any) -> None:
-    """Find WORDS in messages, tool calls and summaries: in any script, in any form.
+def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
+    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
 
-    Texts with all of the words come before those with some of them. Quote a phrase to keep its words together:
-    lcm search '"exactly this"'.
+    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
+    together: lcm search '"exactly this"'.
     """
-    _search(invocation, "search", " ".join(words), **how)
+    _search(invocation, "search", pattern, **how)
 
 
 @command("grep")
@@ -206,7 +205,8 @@ def _search(
     shown = {"limit": found.request.limit, "returned": len(found.hits)}
     pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
-    invocation.emit(command, print_hits, data, pagination)
+    is_partial = found.next is not None and found.next.is_any
+    invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)
 
 
 def _flags(ignore_case: bool, fixed: bool) -> str:
@@ -245,20 +245,15 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 
 
 @command("recall")
-@click.argument("words", metavar="QUESTION...", nargs=-1, required=True)
+@words_argument("question", "QUESTION...")
 @target_options(required=False, by_run=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long the evidence may be.")
-def recall(
-    invocation: Invocation, words: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
-) -> None:
-    """Gather messages about QUESTION: quotations with their ids and days, the best first.
+@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
+    """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
 
-    Questions about an order or a development are answered in order of time. No model is asked. "Last Friday" in the
-    question means the one before today; in a quotation it is explained by the day on which it was said.
+    Quotations for a question about an order or a development are in order of time. No model is asked. "Last Friday" in
+    the question means the one before today; next to a quotation that says it, the day that it means is shown.
     """
-    question = " ".join(words)
-    if not question.strip():
-        raise bad_option("QUESTION", "it is empty")
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
@@ -268,30 +263,29 @@ def recall(
 
 
 @command("recent")
-@click.argument("when", nargs=-1, type=text_type)
+@words_argument("when", "[WHEN]...", required=False)
 @target_options(required=False, by_run=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="How long it may be.")
-def recent(
-    invocation: Invocation, when: tuple[str, ...], target: ConversationTarget | None, max_tokens: int | None
-) -> None:
-    """Show what happened in the time that WHEN names, by day and topic: yesterday, last week, since Monday, 3 March.
+@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
+    """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
 
     Without WHEN, since yesterday. Days are those of the setting timezone. No model is asked.
     """
-    words = " ".join(when).strip() or "since yesterday"
+    words = (when or "since yesterday").strip()
     with invocation.reader() as engine:
         try:
             found = engine.recent(words, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
         except BadInput as error:
             raise bad_option("WHEN", str(error)) from None
+        newest = () if found.topics else engine.browse.conversations(1, by_message=True).rows
     topics = [
         to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
         for topic in found.topics
     ]
     span = {"since": found.since, "before": found.before}
-    invocation.emit(
-        "recent", print_recent, {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
-    )
+    view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
+    data = {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
+    invocation.emit("recent", view, data)
 
 
 LINE_NUMBER = click.IntRange(1, 1_000_000_000)
@@ -306,8 +300,8 @@ TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
 @click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
 @number_option(
     "--max-bytes",
-    least=MIN_PAGE_BYTES,
-    most=MAX_PAGE_BYTES,
+    minimum=MIN_PAGE_BYTES,
+    maximum=MAX_PAGE_BYTES,
     default=DEFAULT_PAGE_BYTES,
     help="The most bytes of a file to show at once.",
 )
@@ -339,7 +333,7 @@ def describe(
 @click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@number_option("--max-depth", most=10, default=3, help="How many layers to go down.")
+@number_option("--max-depth", maximum=10, default=3, help="How many layers to go down.")
 @click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
@@ -357,8 +351,8 @@ def expand(
 ) -> None:
     """Read what the summaries IDS were made of, in order and within a budget.
 
-    Of a leaf that is named, the messages are always read; --messages reads those below deeper summaries, too. To go
-    on, repeat the command with --cursor.
+    A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
+    command with --cursor.
     """
     if not ids and (query, around, cursor) == (None, None, None):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
@@ -380,16 +374,16 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
 
 
 @command("ask")
-@click.argument("prompt", type=text_type)
+@words_argument("prompt", "QUESTION...")
 @tool_scope_options
-@text_option("--query", metavar="WORDS", help="What to search for; else the words of PROMPT, without --ids.")
+@text_option("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
 @click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
-@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="How long to wait at most.")
+@click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="The longest time to wait.")
 @click.option("--max-tokens", metavar="N", type=_ANSWER_TOKENS, help="How long the answer should be.  [default: 2000]")
 @click.option(
-    "--token-cap", metavar="N", type=TOKEN_LIMIT, help="How much may be read; else the setting maxExpandTokens."
+    "--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens to read; else the setting maxExpandTokens."
 )
-@click.option("--no-model", is_flag=True, help="Ask no model: the answer is the evidence itself.")
+@click.option("--no-model", is_flag=True, help="Ask no model; the answer is the evidence itself.")
 def ask(
     invocation: Invocation,
     prompt: str,
@@ -401,9 +395,9 @@ def ask(
     token_cap: int | None,
     no_model: bool,
 ) -> None:
-    """Answer the question PROMPT from the archive, with the ids that support the answer.
+    """Answer QUESTION from the archive, with the ids that support the answer.
 
-    A configured model reads and answers; every call is counted by `lcm cost`. Without one, the answer is the
+    A configured model reads and answers; `lcm status --cost` counts its calls. Without a model, the answer is the
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
     """
     named = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
@@ -420,7 +414,7 @@ def ask(
     details = result.details
     if result.is_error and "errorCode" in details:
         raise _no_answer(details)
-    found = {"answer": details.get("answer", details.get("error")), "models": [model.name for model in models]}
+    found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
@@ -437,7 +431,7 @@ def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
-    """The engine that answers. Calls are rows, so it is opened for writing only when there is somebody to call."""
+    """The engine that answers. Calls are rows, so it is opened for writing only when there is a model."""
     settings, reader = _tool_settings(invocation), tool_reader(invocation)
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import Gate
@@ -448,7 +442,7 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     return invocation.engine(settings)
 
 
-def print_hits(screen: Screen, data: Data) -> None:
+def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
     for item in data["items"]:
         snippet = styled(item["snippet"], "")
         for start, end in item["matches"]:
@@ -457,6 +451,8 @@ def print_hits(screen: Screen, data: Data) -> None:
         when = f"  {screen.time(item['createdAt'])}  conversation {item['conversationId']}"
         screen.line(styled(f"{name} ", "bold"), _speaker_text(item), styled(when, "dim"))
         screen.prose(snippet)
+    if is_partial:
+        screen.line(styled("No text has all of these words. --sort relevance shows the best matches first.", "dim"))
     if data["hint"] and data["hint"] != NOTHING_FOUND_HINT:
         screen.line(styled(data["hint"], "dim"))
     if data["hint"] == EMPTY_HINT:
@@ -471,8 +467,11 @@ def _speaker_text(item: Data) -> Text:
     return styled(f"{item['fileName'] or 'file'} line {item['line']}", "blue")
 
 
-def print_recent(screen: Screen, data: Data) -> None:
+def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:
     screen.line(styled(data["note"], "dim"))
+    if not data["topics"] and newest_at is not None:
+        newest = screen.date(newest_at)
+        screen.line(f"The newest message is from {newest}: `lcm recent since {newest}` shows that day and later ones.")
     shown = None
     for topic in data["topics"]:
         day = screen.date(topic["since"]), topic["conversationId"]

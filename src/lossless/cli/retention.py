@@ -9,7 +9,7 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,7 +17,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import command, text_option, text_type
+from lossless.cli.commands import command, dry_run_option, text_option, text_type
 from lossless.cli.conversations import session_name
 from lossless.cli.options import bad_option, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
@@ -57,7 +57,7 @@ def _apply_option(what: str) -> Callable[[F], F]:
             return function(*args, is_real=True if is_wanted else False if dry_run else None, **more)
 
         yes = click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking.")
-        dry = click.option("--dry-run", is_flag=True, help="Show what would go; change nothing.")
+        dry = click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
         return yes(dry(with_choice))  # type: ignore[return-value]
 
     return decorate
@@ -67,11 +67,13 @@ def _apply_option(what: str) -> Callable[[F], F]:
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
 @click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
 @click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
-def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool) -> None:
+@dry_run_option
+def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool, dry_run: bool) -> None:
     """Copy the archive to PATH, or next to it under a name with the time.
 
-    The copy is whole even while others write. Large payloads are put into a folder next to it, as links where that is
-    possible, so that they take no room twice. Exit code 1 when the archive is damaged: the copy has the same damage.
+    The copy is complete even while other programs write. Large payloads are put into a folder next to it, as links
+    where that is possible, so that they take no space twice. Exit code 1 when the archive is damaged: the copy has the
+    same damage.
     """
     if lists:
         click.get_current_context().invoke(backups)
@@ -81,6 +83,13 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool)
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
+    if dry_run:
+        invocation.is_dry_run = True
+        with invocation.reader() as engine:
+            size = engine.browse.size()[0]
+        data: dict[str, Any] = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
+        invocation.emit("backup", print_backup, data)
+        return
     with (
         invocation.reader() as engine,
         invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
@@ -106,19 +115,18 @@ def backups(invocation: Invocation) -> None:
 @command("restore")
 @click.argument("source", metavar="BACKUP", type=text_type)
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
-@click.option("--dry-run", is_flag=True, help="Only prove the backup.")
+@click.option("--dry-run", is_flag=True, help="Only verify the backup.")
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
     """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
 
-    The backup is proved as `lcm verify` does, then what is there now is backed up, then it is replaced as a whole. It
-    refuses while another process has the archive open. Without --yes, only the backup is proved, and at a terminal
-    you are asked.
+    The backup is verified as by `lcm verify`, then the current archive is backed up and replaced. It refuses while
+    another process has the archive open. Without --yes, the backup is only verified, and at a terminal you are asked.
     """
     archive_path = invocation.file_path
     place, neighbour = expand_path(source), Path(archive_path).parent / source
     place = place if place.is_file() or not neighbour.is_file() else neighbour
     if not place.is_file():
-        hint = "`lcm backup --list` shows those beside the archive."
+        hint = "`lcm backup --list` shows those next to the archive."
         raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
     place = place.absolute()
     data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
@@ -186,11 +194,19 @@ def emit_size(invocation: Invocation) -> None:
 
 
 @command("prune")
-@click.option("--older-than", metavar="AGE", type=text_type, help="Silent for longer than this: 90d, 12w, 6m or 2y.")
-@click.option("--to", "limit", metavar="SIZE", type=text_type, help="The oldest, until all takes at most this: 2GB.")
-@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions with such a name.")
+@click.option(
+    "--older-than", metavar="AGE", type=text_type, help="Without new messages for longer than this: 90d, 12w, 6m or 2y."
+)
+@click.option(
+    "--to",
+    "limit",
+    metavar="SIZE",
+    type=text_type,
+    help="The oldest ones, until the archive has at most this size: 2GB.",
+)
+@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
-@click.option("--no-backup", is_flag=True, help="Make no backup before.")
+@click.option("--no-backup", is_flag=True, help="Make no backup first.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @_apply_option("Delete them")
 def prune(
@@ -205,10 +221,10 @@ def prune(
 ) -> None:
     """Delete whole conversations permanently: messages, summaries, files, everything.
 
-    All conditions that are given must hold. Only closed conversations are meant, unless --include-active is given;
-    in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal you are asked; elsewhere
-    nothing is deleted without --yes. A backup is made first, and a hundred conversations at a time are deleted:
-    interrupting leaves an archive in which everything holds. With --vacuum and no condition it only frees space.
+    A conversation is deleted if all given conditions are true for it. Only closed conversations are deleted, unless
+    --include-active is given; in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal
+    you are asked; elsewhere nothing is deleted without --yes. A backup is made first. A hundred conversations at a time
+    are deleted, so that interrupting leaves a consistent archive. With --vacuum and no condition it only frees space.
     """
     option = "--older-than"
     try:
@@ -225,13 +241,14 @@ def prune(
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
     data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
+    view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", print_prune, data | {"isAsked": True})
-        confirm(f"Delete {plural(len(work.chosen), 'conversation')} for good?", yes=False)
+        invocation.emit("prune", view, data | {"isAsked": True})
+        confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
-    invocation.emit("prune", print_prune, data)
+    invocation.emit("prune", view, data)
 
 
 def _prune_json(work: PrunePlan) -> dict[str, Any]:
@@ -248,7 +265,7 @@ def _prune_json(work: PrunePlan) -> dict[str, Any]:
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
     backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
-    #: Whether the folder of files is this archive's: somebody named it, or it lies beside the archive.
+    #: Whether the folder of files is this archive's: it was named, or it is next to the archive.
     ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
     with invocation.engine() as engine:
         if backs_up and work.chosen:
@@ -276,8 +293,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     """Shorten a session's transcript to its newest messages, once all of it is in the archive.
 
     The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
-    rotate-latest, and then the file is replaced as a whole. The conversation stays as it is. Exit code 1 when it is
-    refused; nothing was rewritten then. Stop the host first, or do it between turns.
+    rotate-latest, and then the file is replaced. The conversation does not change. Exit code 1 when it is refused; then
+    no file was changed. Stop the host first, or do it between turns.
     """
     with invocation.reader() as engine:
         conversation = target.need_active(engine)
@@ -314,7 +331,9 @@ _LISTED_MESSAGES = 50
 
 @command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
-@click.option("--from", "source", metavar="FILE", type=text_type, help="Phrases, one a line; `-` reads standard input.")
+@click.option(
+    "--from", "source", metavar="FILE", type=text_type, help="Phrases, one per line; `-` reads standard input."
+)
 @text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 def forget(
@@ -322,11 +341,11 @@ def forget(
 ) -> None:
     """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
 
-    A phrase is cut out where it stands, exactly as it is written, and leaves `[forgotten]`; of a message nothing
-    else stays. It leaves rows, earlier wordings, payloads, search indexes, summaries, the log and the backups next
-    to the archive, and a host that sends it again does not bring it back. No backup is made. The plan is shown, and
-    at a terminal you are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be
-    reached; each is named. `--from` keeps the words out of the shell's history.
+    A phrase is replaced by `[forgotten]` wherever it occurs exactly as written; a message is replaced as a whole. It is
+    removed from rows, earlier texts, payloads, search indexes, summaries, the log and the backups next to the archive,
+    and a host that sends it again does not bring it back. No backup is made. The plan is shown, and at a terminal you
+    are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be reached; each is
+    listed. `--from` keeps the words out of the shell's history.
     """
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
@@ -352,7 +371,7 @@ def forget(
     report = _forget(invocation, phrases, asked, is_real=False)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
-        confirm("Forget it for good?", yes=False)
+        confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
         report = _forget(invocation, phrases, asked, is_real=True)
@@ -367,7 +386,7 @@ def phrases_in(source: str, option: str) -> list[str]:
         with click.open_file(source, encoding="utf-8") as file:
             found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
-        reason = getattr(error, "strerror", None) or "it is no text in UTF-8"
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise bad_option(option, f"{source!r} cannot be read: {reason}") from None
     if phrases := list(filter(None, found)):
         return phrases
@@ -407,7 +426,8 @@ def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
 
 
 def print_backup(screen: Screen, data: Data) -> None:
-    screen.line(styled(f"{format_bytes(data['bytes'])} copied ", "bold"), f"to {data['path']}")
+    done = "would be copied" if data.get("dryRun") else "copied"
+    screen.line(styled(f"{format_bytes(data['bytes'])} {done} ", "bold"), f"to {data['path']}")
     if data["files"]:
         screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
     if data.get("damage"):
@@ -417,7 +437,7 @@ def print_backup(screen: Screen, data: Data) -> None:
 
 def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
-        screen.line("There are no backups beside the archive. `lcm backup` makes one.")
+        screen.line("There are no backups next to the archive. `lcm backup` makes one.")
         return
     file = ("file", lambda item: Path(item["path"]).name, "key")
     screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
@@ -471,7 +491,7 @@ def _percent(share: float) -> str:
     return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
 
 
-def print_prune(screen: Screen, data: Data) -> None:
+def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
     if data["items"]:
         screen.items(
             data["items"],
@@ -486,11 +506,12 @@ def print_prune(screen: Screen, data: Data) -> None:
     if data["applied"]:
         _print_pruned(screen, data)
     elif not data["items"]:
-        screen.line("Nothing would go.")
+        closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
+        screen.line(f"No conversation matches.{closed}")
     else:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
-        screen.line(styled(f"{what}, {files} would go for good.", "bold"))
+        screen.line(styled(f"{what}, {files} would be deleted permanently.", "bold"))
         _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
         screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
@@ -519,7 +540,7 @@ def _print_pruned(screen: Screen, data: Data) -> None:
 
 def print_forget(screen: Screen, data: Data) -> None:
     if not data["found"]:
-        screen.line("It is nowhere in the archive, nor in a backup beside it.")
+        screen.line("It is nowhere in the archive, nor in a backup next to it.")
     else:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
         rest = data["messages"] - len(data["messageIds"])

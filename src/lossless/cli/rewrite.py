@@ -47,7 +47,7 @@ prompt_dir_option = click.option(
     "--prompt-dir",
     metavar="DIR",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with prompt templates of your own; see `lcm prompts export`.",
+    help="A folder with your prompt templates; see `lcm summary prompts export`.",
 )
 diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
 #: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
@@ -71,7 +71,7 @@ class DraftOptions:
         return self.is_real and self.shows_diff and not self.yes and sys.stdin.isatty()
 
     def spending(self, plans: Sequence[RewritePlan]) -> dict[str, int]:
-        """How many calls plans take, and how many are made in a window when nobody asks for them."""
+        """How many calls plans take, and how many are made in a window without being asked for."""
         count = sum(len(plan.targets) for plan in plans)
         calls = count if Summariser(self.asked).has_model else 0
         return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}
@@ -192,8 +192,8 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1000), help="All summaries of a depth.")
 @click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
 @click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
-@click.option("--afresh", is_flag=True, help="Also what the same command wrote before it was stopped.")
-@click.option("--upward", is_flag=True, help="Also those above that would no longer be smaller than their sources.")
+@click.option("--afresh", is_flag=True, help="Also rewrite what the same command wrote before it was stopped.")
+@click.option("--upward", is_flag=True, help="Also summaries above that would no longer be smaller than their sources.")
 @source_time_options
 @prompt_dir_option
 @model_options
@@ -201,13 +201,13 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @apply_option
 @yes_option
 def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **given: Any) -> None:
-    """Write summaries again from their sources, from the bottom up, and show how the texts differ.
+    """Write summaries again from their sources, the deepest sources first, and show how the texts differ.
 
-    The plan says how many model calls it takes. No model is asked before you agree, or ask for --diff; then all calls
-    are made, whatever the spending limit is. With --diff you see the new texts at a terminal before they take their
-    place. --model names another model for this time only. A new text must be smaller than its sources. When it is
-    interrupted, or the model is down, what is complete is kept, and the same command goes on with the rest. Exit code 1
-    when a model failed, or when a new text does not fit below one that was made of it.
+    The plan shows how many model calls it takes. No model is asked before you agree, except with --diff; then all calls
+    are made, even above the spending limit. With --diff you see the new texts at a terminal before they replace the old
+    ones. --model names another model for this time only. A new text must be smaller than its sources. If it is
+    interrupted, or the model is down, finished summaries are kept, and the same command continues with the rest. Exit
+    code 1 when a model failed, or when a new text is too large for a summary above it.
     """
     rule = {name: given.pop(name) for name in _RULES}
     how = draft_options(invocation, **given)
@@ -243,7 +243,9 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @prompt_dir_option
 @model_options
 @diff_option
-@click.option("--confirm", "is_confirmed", is_flag=True, help="Do it although there are many, or one is pending.")
+@click.option(
+    "--confirm", "is_confirmed", is_flag=True, help="Do it even if there are many, or a compaction is pending."
+)
 @apply_option
 @yes_option
 def repair(
@@ -256,11 +258,11 @@ def repair(
     is_confirmed: bool,
     **more: Any,
 ) -> None:
-    """Write summaries again that fallbacks left behind: truncated, empty, or made in an emergency.
+    """Write summaries again that are truncated, empty, or were made in an emergency.
 
-    From the bottom up. --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or
-    when a compaction is pending. A summary that was made of one, and would no longer be smaller than its sources, is
-    written again as well. A text that is still a fallback is left out. Exit code 1 when something stays broken.
+    --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or when a compaction
+    is pending. A summary above that would no longer be smaller than its sources is written again, too. A new text that
+    is still a fallback is not used. Exit code 1 when something stays broken.
     """
     how = draft_options(invocation, **more)
     everything = everything or (target is None and invocation.rule is not None and not how.is_real)
@@ -316,10 +318,10 @@ def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> N
 
 @prompts.command("export")
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
 @click.pass_obj
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
-    """Write the built-in templates into DIR, ready to be edited; files that are there stay."""
+    """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
     data = {
         "folder": str(folder.absolute()),
@@ -354,7 +356,7 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
 @prompt_dir_option
 @click.pass_obj
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
-    """Show a prompt as a model would get it: for a summary that is there, or NAME with marks in its places.
+    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders.
 
     No model is asked.
     """
@@ -408,7 +410,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         return
     screen.line(styled(f"written by: {data['writer']}", "dim"))
     if data["calls"]:
-        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that nobody asked for"
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
         takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
         screen.line(styled(takes, "dim"))
     for item in data["items"]:
@@ -416,12 +418,12 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
         for draft in item["drafts"]:
             screen.gap()
             if draft["refusal"] is not None:
-                screen.line(styled(f"{draft['summaryId']} stays as it is: ", "yellow"), draft["refusal"])
+                screen.line(styled(f"{draft['summaryId']} was not changed: ", "yellow"), draft["refusal"])
                 continue
             by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
             screen.title(draft["summaryId"], by)
             if draft["because"]:
-                screen.line(styled(f"Written anew as well: {draft['because']}.", "dim"))
+                screen.line(styled(f"Also rewritten: {draft['because']}.", "dim"))
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, "" if data["wanted"] else word)

@@ -36,7 +36,7 @@ _MCP_PORT = 4878
     help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
-@number_option("--port", least=0, most=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
+@number_option("--port", minimum=0, maximum=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
 @click.option(
     "--token-file",
     metavar="PATH",
@@ -48,8 +48,8 @@ def mcp(
 ) -> None:
     """Serve the tools for agents over MCP.
 
-    On standard input and output, as hosts start it; with --http on 127.0.0.1, for those who send the bearer token.
-    The archive is opened with the first question.
+    It serves standard input and output, for hosts that start it; with --http it serves 127.0.0.1, for clients that send
+    the bearer token. The archive is opened at the first question.
     """
     if not over_http and (port is not None or token_file is not None):
         raise usage_error("--port and --token-file go with --http.")
@@ -102,26 +102,26 @@ _HISTORIES = {
 
 
 @command("proxy")
-@number_option("--port", least=0, most=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
-@text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="Where OpenAI is.")
-@text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="Where Anthropic is.")
-@text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that bring none.")
+@number_option("--port", minimum=0, maximum=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
+@text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="The address of OpenAI's API.")
+@text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="The address of Anthropic's API.")
+@text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that send none.")
 @click.option("--anthropic-key-env", metavar="NAME", type=text_type, help="The same for Anthropic.")
 @choice_option(
     "--session-by",
     choices=("prefix", "key"),
-    help="What makes a conversation, without the header x-lossless-session: its history, or its API key.",
+    help="How requests belong to a conversation, without the header x-lossless-session: by history, or by API key.",
 )
 @choice_option(
     "--history",
     choices=("window", "append"),
-    help="What requests bring, without the header x-lossless-history: the whole window, or only what is new.",
+    help="What requests contain, without the header x-lossless-history: the whole window, or only what is new.",
 )
 @click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
 @choice_option(
     "--tools",
     choices=("auto", "always", "never"),
-    help="When models get the recall tools: when the prompt does not show everything, always, never.",
+    help="When models get the recall tools: auto is when the prompt does not show everything.",
 )
 @click.option(
     "--token-file",
@@ -129,13 +129,20 @@ _HISTORIES = {
     type=click.Path(path_type=Path, dir_okay=False),
     help="The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only.",
 )
-@click.option("--allow-origin", "origins", metavar="ORIGIN", type=text_type, multiple=True, help="Let a web page in.")
-@click.option("--check", is_flag=True, help="Say how it would serve, and do not serve.")
+@click.option(
+    "--allow-origin",
+    "origins",
+    metavar="ORIGIN",
+    type=text_type,
+    multiple=True,
+    help="Allow requests from this web page.",
+)
+@click.option("--check", is_flag=True, help="Show how it would serve, and do not serve.")
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
-    """Serve OpenAI's and Anthropic's interfaces on 127.0.0.1: conversations are kept and held inside the window.
+    """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window.
 
-    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). What is no conversation is
-    passed on as it is. End it with Ctrl-C.
+    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). Other requests are passed on
+    unchanged. Stop it with Ctrl-C.
     """
     if any(find_spec(name) is None for name in ("httpx2", "starlette", "uvicorn")):
         raise failures.fail(
@@ -194,7 +201,7 @@ def _serve(
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listening.bind(("127.0.0.1", port))
-            listening.listen(64)  # so that whoever reads the address can connect at once
+            listening.listen(64)  # so that a client can connect as soon as it has the address
         except OSError as error:
             message = f"Port {port} cannot be used: {error.strerror}."
             raise usage_error(

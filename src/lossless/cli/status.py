@@ -34,10 +34,10 @@ _BUDGETS = 3
 
 @command("status")
 @click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
-@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what of it could go.")
+@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
-@click.option("--since", metavar="WHEN", help="With --cost: from then on: 2026-07-01, yesterday, 30d.")
+@click.option("--since", metavar="WHEN", help="With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
@@ -46,11 +46,10 @@ def status(
     target: ConversationTarget | None,
     since: str | None,
 ) -> None:
-    """Show how much is kept, and whether anything was lost on the way.
+    """Show how much is stored, whether anything was lost, and what takes up space.
 
-    Last stored and last compacted, seen versus stored, what is refused and why, the prompt caches, and what takes up
-    space (for archives over 200 MB only with --room, as every page is read for it). With --cost, -s and --since say
-    for which conversation and from when on.
+    Sizes are shown for archives of up to 200 MB, and with --room for larger ones: every page is read for them. With
+    --cost, -s and --since limit what is counted.
     """
     if wants_cost:
         from lossless.cli.compact import emit_cost
@@ -165,7 +164,7 @@ def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
 
 
 def print_status(screen: Screen, data: Data) -> None:
-    """Whether the archive is alive, how much it holds, what takes the room."""
+    """Whether the archive is in use, how much it holds, what takes up space."""
     totals, live = data["status"], data["liveness"]
     size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
     screen.title(f"lossless {data['version']}", data["databasePath"], size)
@@ -183,11 +182,11 @@ def print_status(screen: Screen, data: Data) -> None:
             *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
             *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
             *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
-            ("Compactions", _debt_text(totals["maintenance"])),
+            ("Compaction", _debt_text(totals["maintenance"])),
             ("", ""),
             ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
             ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
-            ("  said", _span_text(screen, messages)),
+            ("  from", _span_text(screen, messages)),
             *_undated_rows(messages["undated"]),
             ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
             *(
@@ -229,7 +228,7 @@ def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
             "" if n else "History budget",
             f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
             f"{format_count(one['window'])} tokens "
-            f"(beside {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+            f"(other {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
         )
         for n, one in enumerate(known)
     ]
@@ -260,7 +259,7 @@ def _debt_text(debt: Data) -> str:
 
 
 def _undated_rows(count: int) -> list[tuple[str, Any]]:
-    """Whether times stand there that are none."""
+    """How many messages have a time that cannot be read."""
     return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
 
 

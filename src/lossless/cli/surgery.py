@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import CommandEntry, LazyGroup, command, dry_run_option, id_type, text_option, text_type
+from lossless.cli.commands import (
+    CommandEntry,
+    LazyGroup,
+    command,
+    dry_run_option,
+    id_type,
+    text_option,
+    text_type,
+    words_argument,
+)
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import (
     ConversationTarget,
@@ -32,22 +41,22 @@ if TYPE_CHECKING:
 
 summary = LazyGroup(
     "summary",
-    help="List, open, rewrite and repair summaries, and undo what was done to a context.",
+    help="List, open, rewrite and repair summaries, and undo changes of a context.",
     entries={
         "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
         "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
         "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
         "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
         "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("surgery:dissolve", "Put its sources back into the context.", "now"),
+        "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
         "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("rewrite:repair", "Rewrite summaries that fallbacks left behind.", "ask"),
+        "repair": CommandEntry("rewrite:repair", "Rewrite truncated and empty summaries.", "ask"),
         "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("surgery:transplant", "Copy them to another conversation.", "now"),
-        "focus": CommandEntry("surgery:focus", "Let a brief stand for older summaries.", "ask"),
+        "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
+        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
         "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("surgery:unfocus", "Put the brief away.", "now"),
-        "prompts": CommandEntry("rewrite:prompts", "Show or change what models are asked.", "read"),
+        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
+        "prompts": CommandEntry("rewrite:prompts", "Show or change the prompts for models.", "read"),
     },
 )
 
@@ -66,9 +75,9 @@ yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.
 @apply_option
 @yes_option
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
-    """Put what SUMMARY was made of back into the context, at its place.
+    """Put the sources of SUMMARY back into the context, in its place.
 
-    The plan shows which items come back and how far later ones move. `lcm summary undo` takes it back.
+    It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
@@ -86,8 +95,8 @@ def transplant(
 ) -> None:
     """Copy the summaries of one conversation's context to the head of another's.
 
-    Everything below them comes along: summaries, messages, parts and files, all with new ids. Refused when the other
-    conversation has a summary with the same text already.
+    Everything below them is copied, too: summaries, messages, parts and files, all with new ids. It is refused when the
+    other conversation has a summary with the same text already.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
@@ -104,13 +113,14 @@ def transplant(
 
 @command("merge")
 @session_key_option("The session whose conversations belong together.", required=True)
-@click.option("--reviewed", is_flag=True, help="A person has looked: merge what is not certain, too.")
+@click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
 @apply_option
 @yes_option
 def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
-    What a person closed is never merged. Messages are numbered again from 1; `lcm summary undo` takes it back.
+    A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
+    it back.
     """
     with planning(invocation) as engine:
         (session_key,) = session_names(engine, [session_key])
@@ -126,7 +136,8 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
 def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
-    Again, the one before it. What a fold summarised comes back into the context; its text is kept.
+    Run it again for the change before. Messages that were folded come back into the context; the summary's text is
+    kept.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
@@ -139,9 +150,9 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
 def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
-    """Show what left the context and what entered it between two points, and by which changes.
+    """Show what left and what entered the context between two points, and by which changes.
 
-    Without points, by the last change. Messages that were only appended are no changes.
+    Without points, it shows the last change. Appended messages do not count as changes.
     """
     after, through = _parse_point("--since", since), _parse_point("--until", until)
     with planning(invocation) as engine:
@@ -151,7 +162,7 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
 
 
 def _log_entry_json(entry: Any) -> dict[str, Any]:
-    """A line of the log; what undoing it needs is nobody's business."""
+    """A line of the log, without what undoing it needs."""
     plain: dict[str, Any] = to_json(entry)
     del plain["detail"]
     return plain
@@ -168,12 +179,12 @@ def _parse_point(option: str, value: str | None) -> int | datetime | None:
         raise bad_option(option, f"{value!r:.60} is neither the number of a change nor a time") from None
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Only say which summaries the brief would replace.")
-_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history before.")
+_dry_run = click.option("--dry-run", is_flag=True, help="Only show which summaries the brief would replace.")
+_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history first.")
 
 
 @command("focus")
-@click.argument("question", metavar="[QUESTION]", type=text_type, required=False)
+@words_argument("question", "[QUESTION]...", required=False)
 @target_options()
 @model_options
 @_no_compact
@@ -188,10 +199,11 @@ def focus(
     dry_run: bool,
     yes: bool,
 ) -> None:
-    """Write a brief for QUESTION that replaces older summaries in prompts, or show the brief there is.
+    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
-    one it is extracted. A brief that cannot be written is recorded, and the one before stays in use; exit code 1 then.
+    a model it is extracted. If no brief can be written, the failure is recorded, the one before stays in use, and the
+    exit code is 1.
     """
     if question is None:
         with planning(invocation) as engine:
@@ -218,7 +230,7 @@ def refocus(
 @target_options()
 @dry_run_option
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
-    """Put the active brief away: the summaries that it replaced are shown again."""
+    """Remove the active brief: prompts have the summaries again that it replaced."""
     conversation = find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
@@ -289,7 +301,7 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
 
 def print_context_diff(screen: Screen, data: Data) -> None:
     if not data["entries"]:
-        screen.line("The context did not change between these points, but for what was appended.")
+        screen.line("The context did not change between these points, except for new messages.")
         return
     screen.items(
         data["entries"],

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 @command("bootstrap")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
-@click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is seen.")
-@click.option("--again", is_flag=True, help="Bring back what was deleted of it with `lcm prune`, too.")
+@click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
+@click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
 @dry_run_option
 def bootstrap(
     invocation: Invocation,
@@ -39,10 +39,10 @@ def bootstrap(
     again: bool,
     dry_run: bool,
 ) -> None:
-    """Store what a transcript has that the archive does not; again with the same one changes nothing.
+    """Store the new messages of a transcript; the same transcript again changes nothing.
 
-    Only what was appended is read where that is possible. A transcript that has nothing in common with what is
-    stored for the session is held back: it is kept in a quarantined conversation; `lcm transcripts` shows it.
+    Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
+    messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
     """
     session = session_of(invocation, session_key, session_id)
     with invocation.engine(dry_run=dry_run) as engine:
@@ -59,7 +59,7 @@ def transcripts(context: click.Context) -> None:
 
 
 @transcripts.command("list")
-@click.option("--all", "every", is_flag=True, help="All decisions, not only what waits for one.")
+@click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
 @click.pass_obj
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
@@ -74,9 +74,9 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 @dry_run_option
 @click.pass_obj
 def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
-    """Let a transcript that is held back or was refused be its session's conversation. Its NUMBER is in the list.
+    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
 
-    It is a closed one where the conversation for which it was held back has been closed since.
+    If the session's conversation has been closed meanwhile, it becomes a closed one.
     """
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
@@ -125,7 +125,7 @@ def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> Non
 @click.group("quarantine", cls=Group, invoke_without_command=True)
 @click.pass_context
 def quarantine(context: click.Context) -> None:
-    """List what had nothing in common with its session, accept it as the session's conversation, or refuse it."""
+    """List windows that had nothing in common with their session, accept one as its conversation, or refuse it."""
     if context.invoked_subcommand is None:
         context.invoke(list_quarantine)
 
@@ -144,7 +144,7 @@ def list_quarantine(invocation: Invocation) -> None:
 @dry_run_option
 @click.pass_obj
 def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
-    """Let a quarantined CONVERSATION be the active one of its session. The one that was it is closed and kept."""
+    """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
     invocation.emit("quarantine accept", print_quarantine_accepted, to_json(found))
@@ -185,7 +185,7 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         ("Given the host's ids", data["stamped"]),
         ("Left on another branch", data["abandoned"]),
         ("Undecided by content", data["ambiguous"]),
-        ("Records beside messages", data["opaque"]),
+        ("Other records", data["opaque"]),
     ]
     screen.fields([(label, format_count(count)) for label, count in rows if count])
     print_pruned(screen, data["pruned"])

@@ -99,11 +99,11 @@ def history_budget_for(
     kept: BudgetMemory | None,
     size: int,
     *,
-    anew: bool = False,
+    again: bool = False,
 ) -> HistoryBudget:
     """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
     now = compute_history_budget(archive, request, policy, kept)
-    return choose_budget(None if kept is None or anew else kept.budget, now, size, policy.context_threshold)
+    return choose_budget(None if kept is None or again else kept.budget, now, size, policy.context_threshold)
 
 
 def record_token_count(
@@ -234,8 +234,8 @@ class CompactionPolicy:
     def within(self, history: int) -> CompactionPolicy:
         """The policy for a history budget of so many tokens: what follows from it is in numbers."""
         cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
-        least = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
-        held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=least)
+        minimum = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
+        held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=minimum)
         return held._with_short_summaries(history) if self.least_leaf_share else held
 
     def sweeping(self, history: int) -> CompactionPolicy:
@@ -389,7 +389,7 @@ class TurnOutcome:
     decision: CompactionDecision
     #: The compaction that ran on the turn, if one did.
     report: CompactionReport | None = None
-    #: Whether a sweep was put off.
+    #: Whether a sweep was deferred.
     owes: bool = False
     history: HistoryBudget | None = None
     #: Whether summaries may be written ahead now.
@@ -421,12 +421,12 @@ class Compactor:
         return found
 
     def history(
-        self, request: CompactionRequest, policy: CompactionPolicy | None = None, *, anew: bool = False
+        self, request: CompactionRequest, policy: CompactionPolicy | None = None, *, again: bool = False
     ) -> HistoryBudget:
         """How much of the window is the conversation's: one number for folding and assembling."""
         id_ = request.conversation.id
         kept, size = self.archive.guards.history(id_), framed_tokens(*self.archive.context_size(id_))
-        return history_budget_for(self.archive, request, policy or self.policy(request), kept, size, anew=anew)
+        return history_budget_for(self.archive, request, policy or self.policy(request), kept, size, again=again)
 
     def evaluate(self, request: CompactionRequest, policy: CompactionPolicy | None = None) -> CompactionDecision:
         """How full the context is; exact where it matters, counted along where it does not."""
@@ -441,8 +441,8 @@ class Compactor:
         size: tuple[int, int] | None = None,
     ) -> CompactionDecision:
         id_, budget = request.conversation.id, history.tokens
-        stored, most = size or self.archive.context_size(id_)
-        framing, threshold = framed_tokens(0, most), policy.threshold_tokens(budget)
+        stored, limit = size or self.archive.context_size(id_)
+        framing, threshold = framed_tokens(0, limit), policy.threshold_tokens(budget)
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:
@@ -490,8 +490,8 @@ class Compactor:
             is_forced=decision.pressure == "hard",
         )
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-        left = self._shown(id_, history.tokens, policy) + self._framing(id_)
-        owes = not decision.is_under(left) and not report.exhausted
+        remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
+        owes = not decision.is_under(remaining) and not report.exhausted
         if owes:
             self.defer(request, decision)
             if report.stop in FAILED_STOPS:
@@ -531,6 +531,7 @@ class Compactor:
     def make_room(self, request: CompactionRequest) -> CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
         policy = self.policy(request)
+        policy = replace(policy, max_sweep_iterations=policy.max_sweep_iterations * policy.max_rounds)  # time decides
         history = self.history(request, policy)
         decision = self._evaluate(request, policy, history)
         job = replace(self._job(request, policy, decision, "turn"), may_ask_model=False, manual=True)
@@ -555,11 +556,11 @@ class Compactor:
         with self.archive.writing():
             policy = self.policy(request)
             asked = request_sweep(self.debt(id_), decision, policy, self.clock())
-            self.archive.debts.put(replace(asked, token_budget=policy.capped(request.budget)))
+            self.archive.guards.put_debt(replace(asked, token_budget=policy.capped(request.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
-        """What a conversation owes."""
-        found = self.archive.debts.get(conversation_id)
+        """The pending compaction of a conversation."""
+        found = self.archive.guards.debt(conversation_id)
         return (
             CompactionDebt(conversation_id) if found is None else recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
         )
@@ -578,7 +579,7 @@ class Compactor:
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
         """
         policy = self.policy(request)
-        history = self.history(request, policy, anew=force or until is not None)
+        history = self.history(request, policy, again=force or until is not None)
         decision = self._evaluate(request, policy, history)
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
@@ -611,16 +612,16 @@ class Compactor:
         request: CompactionRequest,
         *,
         may_ask_model: bool = False,
-        most: int | None = None,
+        limit: int | None = None,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport:
         """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
 
-        Extracted unless a model may be asked: nobody has read it yet, and it may be years. `most` is how many
+        Extracted unless a model may be asked: it may be years of history. `limit` is how many
         summaries are made at most.
         """
         policy, decision = first_import_policy(self.policy(request)), self.evaluate(request)
-        policy = policy if most is None else replace(policy, max_sweep_iterations=most)
+        policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
         job = self._job(request, policy, decision, "import")
         job = replace(job, may_ask_model=may_ask_model, manual=True, is_forced=True, progress=progress)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
@@ -641,30 +642,30 @@ class Compactor:
     def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""
         id_, now = request.conversation.id, self.clock()
-        owed = self.debt(id_)
-        return owed.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(owed, now)
+        debt = self.debt(id_)
+        return debt.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(debt, now)
 
     def drain(
         self, request: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
     ) -> CompactionReport | None:
-        """Pay what a conversation owes, if it is due; None when there is nothing to pay now."""
+        """Run the pending compaction of a conversation, if it is due; None when there is none to run now."""
         id_, now = request.conversation.id, self.clock()
         with self.archive.writing():
-            owed = self.debt(id_)
-            if not owed.pending or self.archive.guards.is_leased(lease_name(id_), now):
+            debt = self.debt(id_)
+            if not debt.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
-            request = replace(request, budget=drain_budget(owed, request.budget))
-            policy = drain_policy(owed, self.policy(request), possible_policies(self.settings))
+            request = replace(request, budget=drain_budget(debt, request.budget))
+            policy = drain_policy(debt, self.policy(request), possible_policies(self.settings))
             history = self.history(request, policy)
             decision = self._evaluate(request, policy, history)
-            if not is_debt_due(owed, now, emergency=decision.pressure == "hard"):
+            if not is_debt_due(debt, now, emergency=decision.pressure == "hard"):
                 return None
-            owed = revalidate_debt(owed, decision, now)
-            if not owed.pending:
-                self.archive.debts.put(owed)
+            debt = revalidate_debt(debt, decision, now)
+            if not debt.pending:
+                self.archive.guards.put_debt(debt)
                 return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-            owed = start_drain(owed, now)
-            self.archive.debts.put(owed)
+            debt = start_drain(debt, now)
+            self.archive.guards.put_debt(debt)
             self._keep(request, history)
         job = self._job(request, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
@@ -674,7 +675,7 @@ class Compactor:
             report = replace(report, history=history)
         else:
             report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        self._settle(id_, report, owed.maintenance_revision)
+        self._settle(id_, report, debt.maintenance_revision)
         return report
 
     def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
@@ -682,23 +683,23 @@ class Compactor:
         ending = drain_ending(report)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
-            owed = self.debt(conversation_id)
+            debt = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            self.archive.debts.put(
-                finish_drain(owed, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            self.archive.guards.put_debt(
+                finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             )
 
     def _after_compaction(self, request: CompactionRequest, report: CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
-        owed = self.debt(request.conversation.id)
-        if not owed.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
+        debt = self.debt(request.conversation.id)
+        if not debt.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
             return
         with self.archive.writing():
-            owed = self.debt(request.conversation.id)
-            budget = drain_budget(owed, request.budget)
-            if owed.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
-                self.archive.debts.put(
-                    finish_drain(owed, "done", self.clock(), started_revision=owed.maintenance_revision)
+            debt = self.debt(request.conversation.id)
+            budget = drain_budget(debt, request.budget)
+            if debt.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
+                self.archive.guards.put_debt(
+                    finish_drain(debt, "done", self.clock(), started_revision=debt.maintenance_revision)
                 )
 
     def _job(

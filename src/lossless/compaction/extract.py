@@ -51,7 +51,7 @@ _COST_POWER = 0.75
 class CoveragePicker:
     """Hands out units, the most worth first; what a taken unit says is worth nothing in the others.
 
-    Lazy: a unit is valued anew only when it comes up, so the work is linear in the text for units of
+    Lazy: a unit is valued again only when it comes up, so the work is linear in the text for units of
     bounded length. Ties go to the earlier unit.
     """
 
@@ -143,7 +143,7 @@ class ExtractRow(NamedTuple):
     heading: str
     #: Of what a tool printed, little is worth keeping; what a user wishes is.
     role: Role = "assistant"
-    #: Whether somebody says it, in sentences: what the same voice goes on to say may stand on the same row.
+    #: Whether it is speech, in sentences: what the same voice goes on to say may stand on the same row.
     is_speech: bool = False
     #: Whether the label is the name of one of several people who talk to each other.
     is_named: bool = False
@@ -206,7 +206,7 @@ class _SummaryDraft:
         self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
         self.passed_over: list[int] = []
-        #: What says too little, even with what stands beside it: it is taken only where there is nothing else.
+        #: What says too little, even with what is next to it: it is taken only where there is nothing else.
         self.small: list[int] = []
         self.takes_small_talk = False
         self.voices: set[int] = set()
@@ -258,7 +258,7 @@ class _SummaryDraft:
             self._fill(most_passed=None)
 
     def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
-        """With fewer words that carry meaning, what somebody says is small talk.
+        """With fewer words that carry meaning, what a person says is small talk.
 
         To a model people say little but what they mean, least of all when it works with tools; and a name or a number
         is said for a reason.
@@ -270,7 +270,7 @@ class _SummaryDraft:
         return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
 
     def _with_neighbours(self, index: int) -> list[int]:
-        """A unit, and when it says little alone, what stands beside it in its message; none when that helps nothing."""
+        """A unit, and when it says little alone, what is next to it in its message; none when that helps nothing."""
         entry = self.units.entries[index]
         least = self._least_terms(self.entries[entry], self.terms[index])
         group, said = [index], self.terms[index] - self.empty
@@ -437,7 +437,7 @@ def _blocks(entries: Iterable[ExtractRow]) -> list[int]:
     return [number for number, (_, run) in enumerate(runs) for _ in run]
 
 
-#: The name of somebody whose words follow.
+#: The name of a person whose words follow.
 _SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
 _LEAST_TURNS = 3
 _SPOKEN_SHARE = 0.6
@@ -530,7 +530,7 @@ def _tool_rows(
 def _work_factor(text: str, has_calls: bool) -> float:
     """How much a sentence counts among work with tools: less, when it announces a step or reads like code.
 
-    A short announcement of the calls beside it counts nothing, for their rows say as much.
+    A short announcement of the calls next to it counts nothing, for their rows say as much.
     """
     if has_calls and text[-1:] == ":" and len(text.split()) < _LEAST_ANNOUNCED:
         return 0.0
@@ -638,7 +638,7 @@ _USER_FACTOR = 2.0
 _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
-#: How the rows begin that nobody says.
+#: How the rows begin that are not speech.
 _FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
 
 

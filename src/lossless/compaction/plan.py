@@ -60,12 +60,12 @@ def raw_chunks(
 
 
 def summary_chunks(
-    context: Sequence[ContextItem], run: tuple[int, int], limit: int, least: int, least_tokens: int
+    context: Sequence[ContextItem], run: tuple[int, int], limit: int, minimum: int, least_tokens: int
 ) -> Iterator[tuple[int, int]]:
     """Cut a run of summaries: each chunk within the limit, but for the fewest and the least that are worth it."""
     start, tokens = run[0], 0
     for index in range(run[0], run[1]):
-        is_enough = index - start >= least and tokens >= least_tokens
+        is_enough = index - start >= minimum and tokens >= least_tokens
         if is_enough and tokens + context[index].tokens > limit:
             yield start, index
             start, tokens = index, 0
@@ -95,7 +95,7 @@ class Pass:
     previous: tuple[str, ...] = ()
     #: Whether the sources belong to the turn that is still going on.
     within_turn: bool = False
-    #: Whether it is written beside others and therefore without knowing what came before.
+    #: Whether it is written at the same time as others, and so without knowing what came before.
     batched: bool = False
 
     @property
@@ -281,7 +281,7 @@ def after_unshrinkable(state: SweepState, work: Pass) -> SweepState:
 
 
 def after_blank(state: SweepState, work: Pass) -> SweepState:
-    """The sweep after a chunk turned out to hold no words: nobody was asked, nothing was written."""
+    """The sweep after a chunk turned out to hold no words: no model was asked, nothing was written."""
     return replace(state, remembered={**state.remembered, work.key: "blank"}, last_leaf=None)
 
 
@@ -377,12 +377,12 @@ def _leaf_passes(
     for depth, first, end, within_turn in _runs(context, policy, state):
         # What is too little for a leaf waits, where messages after it will join it one day.
         may_grow = not state.takes_any and end < len(context) and isinstance(context[end], MessageItem)
-        least = policy.least_leaf_tokens if may_grow else 0
-        if depth != _RAW or (least and _shown(context[first:end], policy, state) < least):
+        minimum = policy.least_leaf_tokens if may_grow else 0
+        if depth != _RAW or (minimum and _shown(context[first:end], policy, state) < minimum):
             continue
         chunks = raw_chunks(context, (first, end), policy.leaf_chunk_tokens, cuts, max_shown)
         for start, stop in _untried(context, chunks, state.remembered):
-            if least and stop == end and _shown(context[start:stop], policy, state) < least:
+            if minimum and stop == end and _shown(context[start:stop], policy, state) < minimum:
                 continue
             items = tuple(context[start:stop])
             target = policy.leaf_target(token_sum(items))
@@ -459,8 +459,8 @@ def _condensable(
     """The oldest part of a run that is worth condensing; under pressure enough are taken however long."""
     depth, first, end, _ = run
     fanout = policy.fanout(depth, pressure=pressure)
-    least = (fanout, policy.condensed_least_tokens()) if pressure else (1, 0)
-    chunks = summary_chunks(context, (first, end), policy.leaf_chunk_tokens, *least)
+    minimum = (fanout, policy.condensed_least_tokens()) if pressure else (1, 0)
+    chunks = summary_chunks(context, (first, end), policy.leaf_chunk_tokens, *minimum)
     chunk = next(_untried(context, chunks, remembered), None)
     if chunk is None:
         return None
@@ -580,7 +580,7 @@ def evaluate(
     """Measure a context against its budget: strictly more than the threshold is too much.
 
     The frames around its items count as they do in a prompt (`model.context.framed`). A budget that is not
-    positive raises BadInput: a session without one would never be compacted and nobody would notice.
+    positive raises BadInput: a session without one would never be compacted, without a sign of it.
     """
     if budget <= 0:
         raise BadInput(CompactionReason.NO_BUDGET.value)

@@ -135,9 +135,9 @@ class CompactionJob:
     stop_at: int | None = None
     #: The context is too large whatever its count says: the first sweep folds all that it can.
     is_forced: bool = False
-    #: Do not wait for whoever works on the conversation: what they are about to write is stale then.
+    #: Do not wait for another worker on the conversation: what it is about to write is stale then.
     takes_over: bool = False
-    #: Begin the window of calls anew, if there is something to fold.
+    #: Begin a new window of calls, if there is something to fold.
     lifts_spend_limit: bool = False
     crew_tokens: int = POOL_MIN_TOKENS
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
@@ -145,7 +145,7 @@ class CompactionJob:
 
     @property
     def leaves_until(self) -> int | None:
-        """Where a sweep stops because it is at the threshold, and not because somebody asked for more room."""
+        """Where a sweep stops because it is at the threshold, and not because more free tokens were asked for."""
         target = None if self.manual or self.stop_at is not None else self.policy.sweep_target(self.decision.budget)
         return None if target is None else max(1, target - self.decision.overhead)
 
@@ -278,9 +278,9 @@ def _extraction_pool(
     if size < 2 or sweeping.state.tokens < job.crew_tokens or _asks(job):
         return nullcontext()
     rounds = 1 if job.manual else chain.max_rounds
-    most = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
-    policy = replace(job.policy, max_sweep_iterations=most)
-    leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, most, call_ids=sweeping.call_ids)
+    limit = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
+    policy = replace(job.policy, max_sweep_iterations=limit)
+    leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, limit, call_ids=sweeping.call_ids)
     tokens = sum(work.tokens for work in leaves)
     return ExtractionPool(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
 
@@ -348,7 +348,7 @@ def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[p
 def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], pool: ExtractionPool | None) -> None:
     """Extract a batch of summaries, in processes when there are some, and place them one by one.
 
-    What a placed one changes of the plan, the rest is planned anew: the outcome is the same as one at a time.
+    When one that is placed changes the plan, the rest is planned again: the outcome is the same as one at a time.
     """
     style = job.style
     sources = (read_source(job.archive, work, job.summariser) for work in batch)
@@ -372,7 +372,7 @@ def _write_all(
 ) -> ModelError | GuardOpen | Stale | None:
     """Write a batch of summaries, side by side when there are several, and place them.
 
-    Returns the first error: what was written beside it is in its place all the same.
+    Returns the first error; what was written at the same time is in its place all the same.
     """
     sources = [read_source(job.archive, work, job.summariser) for work in batch]
 
@@ -482,7 +482,7 @@ def fold(
         ordinal = archive.context.replace(conversation_id, sources, summary.id, now)
         archive.summaries.mark_pending_stale(conversation_id, ordinal, sources[-1].ordinal)
         if summary.depth == 0:
-            archive.debts.leaf_compacted(conversation_id, now)
+            archive.guards.leaf_compacted(conversation_id, now)
         removed = tuple(item_id(item) for item in sources)
         after = before - token_sum(sources) + summary.tokens
         change = ContextChange("fold", actor, None, removed, (summary.id,), ordinal, before, after)
@@ -546,7 +546,7 @@ def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: tuple[in
 
 
 def publish_prepared(job: CompactionJob) -> CompactionReport | None:
-    """Put leaves that were prepared in their places, oldest first, asking nobody; None when there is none to put."""
+    """Put leaves that were prepared in their places, oldest first, without a model; None when there is none to put."""
     sweeping = _begin(job, inf, job.stop_at)
     before = sweeping.stored_tokens
     if _next_prepared(job, sweeping) is None:
@@ -651,17 +651,17 @@ def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False)
 
     An emergency, a context that no longer fits, steps over the back-off of the first failures, then waits as
     everybody does. `running` is only a report: the lease of the conversation decides who works on it, so a dead
-    worker blocks nobody.
+    worker blocks no other.
     """
     if not debt.pending:
         return False
     if debt.next_attempt_after is None or not now < debt.next_attempt_after <= now + _LONGEST_WAIT:
-        return True  # one that is to wait longer was put off before the clock went back
+        return True  # one that is to wait longer was deferred before the clock went back
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
 
 
 def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
-    """The debt as it is owed: lossless-claw takes it off when it starts to pay, so a killed sweep is only running."""
+    """The pending compaction: lossless-claw clears that mark when it starts, so a killed one is only marked running."""
     if debt.pending or not debt.running:
         return debt
     begun = debt.last_started_at
@@ -763,7 +763,7 @@ def drain_policy(
 
 
 def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
-    """Nobody works on it, and no failure is held against it."""
+    """Marks it as not running, without failures."""
     return replace(
         debt,
         pending=pending,

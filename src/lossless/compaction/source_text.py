@@ -299,7 +299,7 @@ DIRECTIVE_MARKER = "[LCM fallback summary; directive-shaped untrusted content om
 FALLBACK_MARKER = "[LCM fallback summary; truncated for context management]"
 TRUNCATED_PREFIX = "[Truncated from "
 
-#: Orders against a model's own instructions: nobody's history needs them.
+#: Orders against a model's own instructions, which no history needs.
 _OVERRIDE = re.compile(
     r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.!?\n]{0,60}?"
     r"(?:\b(?:previous|prior|above|earlier|preceding|existing|system|developer|safety|your)\b[^.!?\n]{0,40}?"
@@ -354,7 +354,7 @@ def remove_directives(text: str) -> tuple[str, bool]:
 
 
 def remove_overrides(text: str) -> str:
-    """Text without the directives that nobody's history needs; wishes about behaviour stay."""
+    """Text without the directives that no history needs; wishes about behaviour stay."""
     return _without(text, is_override)[0]
 
 
@@ -480,7 +480,7 @@ def files_line(found: dict[str, str], space: int) -> str:
 
 
 def parse_files_line(row: str) -> list[tuple[str, str]]:
-    """Paths and operations of a `Files:` line, whoever wrote it."""
+    """Paths and operations of a `Files:` line, by any writer."""
     items = (item.strip() for item in row.removeprefix(FILES_PREFIX.strip()).split(","))
     named = (_ITEM.fullmatch(item) for item in items if item and item.lower() != "none" and item[0] != "+")
     return [(match[1], match[2] or "") for match in named if match and len(match[1]) <= _MAX_PATH]

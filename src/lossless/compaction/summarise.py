@@ -89,8 +89,8 @@ def leaf_target(input_tokens: int, leaf_target_tokens: int, mode: PromptMode = "
     """
     if mode == "normal":
         return max(MIN_LEAF_TARGET, min(max(MIN_LEAF_TARGET, leaf_target_tokens), int(0.35 * input_tokens)))
-    most = max(MIN_AGGRESSIVE_TARGET, int(0.55 * leaf_target_tokens))
-    return max(MIN_AGGRESSIVE_TARGET, min(most, int(0.2 * input_tokens)))
+    limit = max(MIN_AGGRESSIVE_TARGET, int(0.55 * leaf_target_tokens))
+    return max(MIN_AGGRESSIVE_TARGET, min(limit, int(0.2 * input_tokens)))
 
 
 def condensed_target(condensed_target_tokens: int) -> int:
@@ -328,17 +328,17 @@ def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
 
     The note is the longest that fits; the line of what to expand stays last.
     """
-    most, size = ceil(target_tokens * factor), estimate_tokens(text)
-    if size <= most:
+    limit, size = ceil(target_tokens * factor), estimate_tokens(text)
+    if size <= limit:
         return None
     body, expand = _parted(text)
-    notes = (f"[Capped from {size} tokens to ~{most}]", f"[Capped to ~{most}]", "[Capped]")
+    notes = (f"[Capped from {size} tokens to ~{limit}]", f"[Capped to ~{limit}]", "[Capped]")
     for last in (expand or EXPAND + NOTHING_ELSE, EXPAND + NOTHING_ELSE, ""):
         for note in notes:
             ending = "\n".join(["", note, *([last] if last else [])])
-            if estimate_tokens(ending) <= most // 2:
-                return cut_to_tokens(body, most - estimate_tokens(ending)).rstrip() + ending
-    return cut_to_tokens(body, most).rstrip()
+            if estimate_tokens(ending) <= limit // 2:
+                return cut_to_tokens(body, limit - estimate_tokens(ending)).rstrip() + ending
+    return cut_to_tokens(body, limit).rstrip()
 
 
 def tidy_answer(answer: Completion) -> str:
@@ -419,14 +419,14 @@ def _without_model(job: _SummaryJob, asked: WrittenSummary) -> WrittenSummary:
 def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]:
     """A source without a sentence worth quoting, cut short; one that is short already is left as it is.
 
-    The mark of a fallback is for a model that failed and can be asked again: without one, nobody could write it anew.
+    The mark of a fallback is for a model that failed and can be asked again: without a model, nothing could replace it.
     """
-    most = job.style.fallback_max_tokens
-    if job.weight <= most:
+    limit = job.style.fallback_max_tokens
+    if job.weight <= limit:
         return None, "fallback"
     if is_asked:
-        return fallback_summary(job.text, most, job.weight), "fallback"
-    words = cut_to_tokens(remove_directives(job.text)[0], most - estimate_tokens(_ENDING)).rstrip()
+        return fallback_summary(job.text, limit, job.weight), "fallback"
+    words = cut_to_tokens(remove_directives(job.text)[0], limit - estimate_tokens(_ENDING)).rstrip()
     return (words + _ENDING if words else None), "extractive"
 
 
@@ -569,7 +569,7 @@ class _ExtractionProcess:
                 self._child.wait()
 
     def close(self) -> None:
-        """Let go of the pipes, once nobody waits at them."""
+        """Close the pipes, once no thread waits at them."""
         for pipe in (self._child.stdin, self._child.stdout) if self._child else ():
             if pipe is not None:
                 with suppress(OSError):  # what was not yet sent is not wanted any more

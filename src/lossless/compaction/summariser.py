@@ -5,18 +5,19 @@ each call; the lease of one worker a conversation; file descriptions.
 from __future__ import annotations
 
 import logging
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.summarise import SummaryStyle, summarise
-from lossless.errors import GuardOpen, Stale
-from lossless.files.describe import DescribeReport, PayloadDescriber
+from lossless.errors import ArchiveError, GuardOpen, LosslessError, ModelError, NotFound, Stale
+from lossless.files.explore import summarise as summarise_file
+from lossless.files.explore.text import TEXT_HEADING
 from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
 from lossless.llm.completion import NO_USAGE, Prompt, read_prices
 from lossless.llm.credentials import CredentialSources
-from lossless.llm.providers import HostModel, ModelConnector
+from lossless.llm.providers import ModelConnector, host_model
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.settings.load import ProcessEnvironment
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
+    from lossless.files.explore import Ask
     from lossless.files.vault import Vault
     from lossless.llm.chain import CallEnding
     from lossless.llm.completion import Complete, Completion, Usage
@@ -255,7 +257,7 @@ class ArchiveGate(Gate):
             _log.warning("%s refused its credentials %d times in a row%s", model, state.failures, rest)
 
     def reset(self) -> None:
-        """A person asked for it: the window begins anew and a back-off ends."""
+        """A person asked for it: a new window begins and a back-off ends."""
         with self.archive.writing():
             self._write(reset_entry(self.scope, self.clock()), None)
 
@@ -319,7 +321,7 @@ class Summariser:
     def lease(
         self, archive: Archive, conversation_id: int, clock: Callable[[], datetime], *, takes_over: bool = False
     ) -> AbstractContextManager[Callable[[], bool]]:
-        """The lease of whoever summarises a conversation, as `lease` gives it."""
+        """The lease of the worker that summarises a conversation, as `lease` gives it."""
         longest = self.settings.summary_timeout_ms
         return lease(archive, lease_name(conversation_id), clock, longest, takes_over=takes_over)
 
@@ -403,7 +405,7 @@ class Summariser:
 
     def _connect(self, candidate: ModelCandidate) -> Complete:
         if candidate is _HOST and self.complete is not None:
-            return HostModel(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
+            return host_model(self.complete, timeout_seconds=self.settings.summary_timeout_ms / 1000)
         if self.connect is not None:
             return self.connect(candidate)
         return self.connector()(candidate)
@@ -422,7 +424,7 @@ _LONGER = timedelta(minutes=1)
 
 
 def lease_name(conversation_id: int) -> str:
-    """The lease that whoever summarises a conversation holds."""
+    """The name of the lease that the worker that summarises a conversation holds."""
     return f"compact:{conversation_id}"
 
 
@@ -438,7 +440,7 @@ def lease(
     """Yields what takes a lease, and prolongs it for one more call: False while another worker has it.
 
     One that `takes_over` gets it at once; the other worker finds out when it wants to write. What is held at the end
-    is let go of. Asked within a transaction, it belongs to it.
+    is released. Asked within a transaction, it belongs to it.
     """
     owner, length, is_taken = new_holder(), lease_length(call_ms), False
 
@@ -462,6 +464,23 @@ def lease(
 #: How many files one round describes: others wait behind it.
 FILES_PER_ROUND = 20
 _LEASE_NAME = "describe files"
+
+
+_TOOL_INPUT = "Tool input: "
+#: After one of these, calls for further files would fail, too; `Stale` means that another process is at work.
+_REFUSALS = (ModelError, GuardOpen, Stale)
+
+
+@dataclass(frozen=True, slots=True)
+class DescribeReport:
+    """The result of describing files."""
+
+    #: The files with improved descriptions.
+    file_ids: tuple[str, ...] = ()
+    #: How many are unchanged.
+    left: int = 0
+    #: Why the run stopped early.
+    failure: LosslessError | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -495,6 +514,48 @@ class DescriptionWorker:
             return DescribeReport(left=self.archive.files.count_plain(conversation_id))
         with lease(self.archive, _LEASE_NAME, self.clock, self.summariser.settings.summary_timeout_ms) as prolong:
             gate = replace(self.summariser.gate(self.archive, 0, self.clock), is_wanted=prolong)
-            ask, archive = self.summariser.describe_with(gate), self.archive
-            improver = PayloadDescriber(archive.files, archive.writing, self.vault, ask, self.passed_over)
-            return improver.improve(limit, conversation_id, progress)
+            return self.improve(self.summariser.describe_with(gate), limit, conversation_id, progress)
+
+    def improve(
+        self,
+        ask: Ask,
+        limit: int,
+        conversation_id: int | None = None,
+        progress: Callable[[StoredFile], None] | None = None,
+    ) -> DescribeReport:
+        """Have up to so many files described, oldest first; one without a usable answer is tried once only.
+
+        Stops when the model fails or must not be called.
+        """
+        files, done, refusals = self.archive.files, list[str](), list[LosslessError]()
+
+        def asking(prompt: str) -> str:
+            try:
+                return ask(prompt)
+            except _REFUSALS as error:
+                refusals.append(error)
+                raise
+
+        for file in files.plain(limit, conversation_id, self.passed_over):
+            text = TEXT_HEADING  # the description without a model
+            with suppress(NotFound, ArchiveError):
+                data = self.vault.read(file).data if self.vault else b""
+                text = summarise_file(data, file.name, file.mime, ask=asking)
+            if refusals:
+                break
+            if self._set_description(file, text):
+                done.append(file.id)
+            else:
+                self.passed_over.add(file.id)
+            if progress:
+                progress(file)
+        return DescribeReport(tuple(done), files.count_plain(conversation_id), next(iter(refusals), None))
+
+    def _set_description(self, file: StoredFile, text: str) -> bool:
+        """Whether a file has a better description now."""
+        if text.startswith(TEXT_HEADING):
+            return False
+        known = file.exploration_summary or ""
+        asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
+        with self.archive.writing():
+            return self.archive.files.set_summary(file, asked + text)

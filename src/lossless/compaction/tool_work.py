@@ -146,10 +146,10 @@ def open_ends(lines: Sequence[SourceMessage]) -> list[str]:
     return list(failed.values())[-_MOST_OPEN:]
 
 
-def shorten(text: str, most: int) -> str:
+def shorten(text: str, limit: int) -> str:
     """A text on one line of at most so many characters."""
-    line = " ".join(text[: 4 * most].split())
-    return line if len(line) <= most else line[: most - 1] + "…"
+    line = " ".join(text[: 4 * limit].split())
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _asked(call: ToolCall) -> str:

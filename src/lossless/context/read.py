@@ -223,18 +223,18 @@ def read_snapshot(
     summaries = archive.summaries.many(names)
     _raise_missing(conversation_id, set(names).difference(summary.id for summary in summaries))
     _raise_missing(conversation_id, {f"msg#{id_}" for id_ in ids if id_ not in stored})
-    brief = archive.pins_and_briefs.active_brief(conversation_id)
+    brief = archive.prompts.active_brief(conversation_id)
     file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
     return ContextSnapshot(
         items,
         border,
         stored,
         {summary.id: summary for summary in summaries},
-        tuple((f"pin_{pin.id}", pin.content) for pin in archive.pins_and_briefs.pins(conversation_id)),
+        tuple((f"pin_{pin.id}", pin.content) for pin in archive.prompts.pins(conversation_id)),
         brief,
-        archive.pins_and_briefs.newest_seqs(conversation_id) if brief else {},
-        archive.pins_and_briefs.newcomers(conversation_id, brief.id) if brief else frozenset(),
-        archive.pins_and_briefs.files(file_ids) if file_ids else {},
+        archive.prompts.newest_seqs(conversation_id) if brief else {},
+        archive.prompts.newcomers(conversation_id, brief.id) if brief else frozenset(),
+        archive.prompts.files(file_ids) if file_ids else {},
         restore_turn_payloads(archive, items, vault, whole.capacity),
         items[newest_user_index(items) or 0].ordinal if items else 0,
         unread,

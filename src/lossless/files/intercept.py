@@ -178,9 +178,9 @@ def inline_images(text: str) -> list[tuple[int, int, int, bytes, str]]:
     header = _HEADER.search(text)
     found: list[tuple[int, int, int, bytes, str]] = []
     for run in _RUN.finditer(text):
-        least = _MIN_ANNOUNCED_CHARS if header and header.end() <= run.start() else MIN_INLINE_CHARS
+        minimum = _MIN_ANNOUNCED_CHARS if header and header.end() <= run.start() else MIN_INLINE_CHARS
         start, end = run.start(1), _end_of_lines(text, run.start(1), run.end(1))
-        if end - start < least or (found and start < found[-1][2]):
+        if end - start < minimum or (found and start < found[-1][2]):
             continue
         data = decode_base64(text[start:end])
         if data and (mime := image_type(data)):

@@ -83,11 +83,11 @@ def encode(message: Message) -> list[RawObject]:
         if calls:
             answer["tool_calls"] = calls
         return [*wire, answer] if text or calls else wire
-    said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
-    if any(isinstance(part, File) for part in said):
-        blocks = [chat_block(one) if isinstance(one, File) else {"type": "text", "text": one.text} for one in said]
+    own_parts = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
+    if any(isinstance(part, File) for part in own_parts):
+        blocks = [chat_block(one) if isinstance(one, File) else {"type": "text", "text": one.text} for one in own_parts]
         wire.append({"role": message.role, "content": blocks})
-    elif said:
+    elif own_parts:
         wire.append({"role": message.role, "content": text})
     return wire
 

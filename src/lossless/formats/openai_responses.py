@@ -68,11 +68,11 @@ def encode(message: Message) -> list[RawObject]:
     """The message from its parts, one item per result and call; thinking without its item is dropped."""
     parts = parts_for(message, _FORMAT)
     wire = [_wire_output(result, files) for result, files in results_in(message, parts)]
-    said = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
-    if any(isinstance(part, File) for part in said):
-        content = [_wire_part(part) for part in said]
+    own_parts = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
+    if any(isinstance(part, File) for part in own_parts):
+        content = [_wire_part(part) for part in own_parts]
         wire.append({"type": "message", "role": message.role, "content": content})
-    elif said:
+    elif own_parts:
         wire.append({"role": message.role, "content": text_in(parts)})
     wire += [cast("RawObject", part.raw) for part in parts if isinstance(part, Opaque)]
     return [*wire, *(_wire_call(part) for part in parts if isinstance(part, ToolCall))]

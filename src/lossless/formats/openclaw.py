@@ -41,13 +41,13 @@ def encode(message: Message) -> list[RawObject]:
         }
         for result, files in results_in(message, parts)
     ]
-    said = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
+    others = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
     if message.role == "assistant":
-        return [*wire, _assistant(message, [_block(part) for part in said])] if said else wire
-    if any(not isinstance(part, Text) for part in said):
-        wire.append({"role": "user", "content": [_block(part) for part in said]})
-    elif said:
-        wire.append({"role": "user", "content": text_in(said)})
+        return [*wire, _assistant(message, [_block(part) for part in others])] if others else wire
+    if any(not isinstance(part, Text) for part in others):
+        wire.append({"role": "user", "content": [_block(part) for part in others]})
+    elif others:
+        wire.append({"role": "user", "content": text_in(others)})
     return wire
 
 

@@ -25,8 +25,8 @@ def role_in(body: RawObject, roles: Mapping[str, Role]) -> Role:
     role = body.get("role")
     found = roles.get(role) if isinstance(role, str) else None
     if found is None:
-        said = "missing" if role is None else f"{role!r:.60}, which is not a role"
-        raise BadMessage(f"{said}; allowed: {', '.join(roles)}", field="role")
+        problem = "missing" if role is None else f"{role!r:.60}, which is not a role"
+        raise BadMessage(f"{problem}; allowed: {', '.join(roles)}", field="role")
     return found
 
 
@@ -122,8 +122,8 @@ def extract_text(value: Any, depth: int = 0) -> str | None:
 
 def join_texts(texts: Iterable[str | None]) -> str | None:
     """The texts that are not blank, joined by line breaks; None when there are none."""
-    said = [text for text in texts if text is not None and not is_blank_text(text)]
-    return "\n".join(said) if said else None
+    kept = [text for text in texts if text is not None and not is_blank_text(text)]
+    return "\n".join(kept) if kept else None
 
 
 def is_blank_text(text: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -75,15 +75,6 @@ def escape_synthetic_tags(text: str) -> str:
     return _TAGS.sub("&lt;", text)
 
 
-class ShortenedText(NamedTuple):
-    """The marker of a text that is shown in part: its message, its beginning and end, and its length."""
-
-    message_id: int
-    head: str
-    tail: str
-    chars: int
-
-
 def unescape_quoted(text: str) -> str:
     """Undo the escaping of quoted history."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
@@ -147,12 +138,15 @@ def shortened_text(head: str, tail: str, chars: int, ref: str | None) -> str:
     return f"{head}\n[LCM Shortened: {note}]\n{tail}"
 
 
-def parse_shortened(text: str) -> ShortenedText | None:
-    """The marker in a text that is shown in part; None when there is none, or it names no message."""
+def parse_shortened(text: str) -> tuple[int, str, str, int] | None:
+    """Of a text that is shown in part: its message's id, its beginning, its end, and its whole length.
+
+    None when it has no marker, or one that names no message.
+    """
     found = _SHORTENED.search(text)
     if found is None:
         return None
-    return ShortenedText(int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", "")))
+    return int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", ""))
 
 
 def focus_brief_id(text: str) -> str | None:

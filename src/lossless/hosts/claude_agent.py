@@ -64,8 +64,8 @@ class LosslessSessionStore:
     def _append(self, key: Any, entries: list[Any]) -> None:
         self._keep(_index(key["project_key"]), [(_lines(key).key, dict(key))])
         self._keep(_lines(key), [(entry.get("uuid"), entry) for entry in entries])
-        for session, said in self._incoming_by_session(key, entries).items():
-            self._engine.after_turn(session, new_messages=said)
+        for session, messages in self._incoming_by_session(key, entries).items():
+            self._engine.after_turn(session, new_messages=messages)
 
     def _incoming_by_session(self, key: Any, entries: list[Any]) -> dict[Session, list[Incoming]]:
         """What lines say, by session; older programs write sub-agents into the main transcript."""

@@ -82,7 +82,7 @@ def read_object(path: Path, text: str | None) -> dict[str, Any]:
     except BadInput:
         raise
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"{str(path)!r} is no JSON and is left as it is: {error}") from error
+        raise BadInput(f"{str(path)!r} is not JSON and was not changed: {error}") from error
     if not isinstance(value, dict):
         raise BadInput(f"{str(path)!r} holds no JSON object and is left as it is")
     return value
@@ -128,7 +128,7 @@ def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> tuple[FileEdit, P
     if edit.change == "unchanged":
         return edit, edit.path, None
     if read_text(edit.path) != edit.before:
-        raise BadInput(f"{str(edit.path)!r} was changed by somebody else meanwhile; run it again")
+        raise BadInput(f"{str(edit.path)!r} was changed by another program meanwhile; run it again")
     try:
         real = edit.path.resolve()
         if edit.after is None:

@@ -65,14 +65,14 @@ class LosslessPlugin(BasePlugin):
 
     async def after_model_callback(self, *, callback_context: Any, llm_response: Any) -> None:
         """Keep the reply, once it is whole."""
-        said = self._sent.get((callback_context.invocation_id, callback_context.agent_name))
-        if said is None or llm_response.partial or llm_response.content is None:
+        sent = self._sent.get((callback_context.invocation_id, callback_context.agent_name))
+        if sent is None or llm_response.partial or llm_response.content is None:
             return
-        said.append(llm_response.content)
+        sent.append(llm_response.content)
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
         overhead = self._overhead.get(callback_context.agent_name, 0)
-        view, model = self._view(callback_context, said), self._model.get(callback_context.agent_name)
+        view, model = self._view(callback_context, sent), self._model.get(callback_context.agent_name)
         await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, overhead, model)
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:

@@ -79,8 +79,8 @@ def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[An
     """Contents as the agents of a session's events made them; a quote of something unknown stays a quote."""
     unmatched: dict[_Quote, list[Any]] = {}
     for event in events:
-        if event.content and (told := _quoted_content(event.author, event.content.parts or ())):
-            unmatched.setdefault(told, []).append(event.content)
+        if event.content and (quote := _quoted_content(event.author, event.content.parts or ())):
+            unmatched.setdefault(quote, []).append(event.content)
     made = []
     for content in contents:
         found = unmatched.get(quoted) if (quoted := _quoted(content)) else None
@@ -170,7 +170,7 @@ def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
     """A content as chat messages; several results in one become several, the first of which carries it."""
     own = content.model_dump(mode="json", exclude_none=True, fallback=str)
     parts = content.parts or []
-    said = adapter.chat_content(block for part in parts if (block := _block(part)))
+    blocks = adapter.chat_content(block for part in parts if (block := _block(part)))
     answers: list[Raw] = [
         {"role": "tool", "tool_call_id": names.of_result(given), "name": given.name, "content": _json(given.response)}
         for part in parts
@@ -178,9 +178,9 @@ def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
     ]
     if content.role == "model":
         calls = names.chat_calls(part.function_call for part in parts if part.function_call)
-        answers = [{"role": "assistant", "content": said or None} | ({"tool_calls": calls} if calls else {})]
-    elif said or not answers:
-        answers.append({"role": "user", "content": said})
+        answers = [{"role": "assistant", "content": blocks or None} | ({"tool_calls": calls} if calls else {})]
+    elif blocks or not answers:
+        answers.append({"role": "user", "content": blocks})
     return [windows.carrying(one, own if n == 0 else {}) for n, one in enumerate(answers)]
 
 
@@ -204,8 +204,8 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         result = message.tool_results[0]
         return _quote([f"`{result.name or 'tool'}` tool returned result:\n{result.text}"])
     if any(call.id in relayed for call in message.tool_calls):
-        said = [f"said:\n{message.content}"] if message.content else []
-        return _quote([*said, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
+        texts = [f"said:\n{message.content}"] if message.content else []
+        return _quote([*texts, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
     if message.role == "assistant":
         text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
         calls = [
@@ -227,8 +227,8 @@ def _written(message: Message, relayed: Container[str]) -> Any:
 
 def _quote(done: Iterable[str]) -> Any:
     """What another agent did, when ADK's own words for it are too long to be sent."""
-    told = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
-    return types.Content(role="user", parts=[types.Part(text=text) for text in told])
+    lines = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
+    return types.Content(role="user", parts=[types.Part(text=text) for text in lines])
 
 
 def _args(call: ToolCall) -> Any:

@@ -73,8 +73,8 @@ class LosslessMiddleware(AgentMiddleware):
     def _keep(self, session: Session, request: Any, response: Any) -> None:
         replies = list(getattr(response, "result", None) or [response])
         counted = getattr(replies[0], "usage_metadata", None) or {}
-        said = [*self._window(request), *from_langchain(self._windows, replies)]
-        self._windows.turn(session, said, counted.get("input_tokens"), _overhead_tokens(request), _model(request))
+        messages = [*self._window(request), *from_langchain(self._windows, replies)]
+        self._windows.turn(session, messages, counted.get("input_tokens"), _overhead_tokens(request), _model(request))
 
     def _refused(self, session: Session, request: Any, error: Exception) -> None:
         self._windows.refused(session, error, _overhead_tokens(request), _model(request))

@@ -52,8 +52,8 @@ class Lossless(AbstractCapability[Any]):
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
-        said = list(from_pydantic(self.windows, request_context.messages))
-        given = said, _overhead_tokens(request_context), _model(request_context)
+        window = list(from_pydantic(self.windows, request_context.messages))
+        given = window, _overhead_tokens(request_context), _model(request_context)
         fitting = await asyncio.to_thread(self.windows.fit, _session(ctx), *given)
         if fitting is None:
             return request_context
@@ -63,10 +63,10 @@ class Lossless(AbstractCapability[Any]):
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
         """Keep the reply."""
-        said = list(from_pydantic(self.windows, [*ctx.messages, response]))
+        window = list(from_pydantic(self.windows, [*ctx.messages, response]))
         counted, overhead = response.usage.input_tokens, _overhead_tokens(request_context)
         model = _model(request_context)
-        await asyncio.to_thread(self.windows.turn, _session(ctx), said, counted, overhead, model)
+        await asyncio.to_thread(self.windows.turn, _session(ctx), window, counted, overhead, model)
         return response
 
     async def on_model_request_error(

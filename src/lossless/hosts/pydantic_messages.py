@@ -55,8 +55,10 @@ def _response(message: ModelResponse) -> Raw:
         if isinstance(part, ToolCallPart)
     ]
     files = [_block(part.content) for part in message.parts if isinstance(part, FilePart)]
-    said = chat_content([*([text_block(message.text)] if message.text else []), *files])
-    return {"role": "assistant", "content": said or (None if calls else "")} | ({"tool_calls": calls} if calls else {})
+    content = chat_content([*([text_block(message.text)] if message.text else []), *files])
+    return {"role": "assistant", "content": content or (None if calls else "")} | (
+        {"tool_calls": calls} if calls else {}
+    )
 
 
 def _request_part(part: Any) -> Raw:
@@ -65,8 +67,8 @@ def _request_part(part: Any) -> Raw:
     if isinstance(part, RetryPromptPart) and part.tool_name is None:
         return {"role": "user", "content": part.model_response()}
     if isinstance(part, ToolReturnPart | RetryPromptPart):
-        said = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
-        return {"role": "tool", "tool_call_id": part.tool_call_id, "name": part.tool_name, "content": said}
+        content = part.model_response_str() if isinstance(part, ToolReturnPart) else part.model_response()
+        return {"role": "tool", "tool_call_id": part.tool_call_id, "name": part.tool_name, "content": content}
     given = getattr(part, "content", "")
     return {"role": "user", "content": given if isinstance(given, str) else chat_content(map(_block, given))}
 

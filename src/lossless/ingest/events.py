@@ -155,21 +155,21 @@ def mask_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict
     """Foreign messages without the phrases that must not be kept, for comparison with stored ones."""
     found = list(bodies)
     for round_ in _rounds(archive):
-        if (cut := round_.cut) is not None:
-            found = [cut_json(body, cut) for body in found]
+        if not isinstance(round_, frozenset):
+            found = [cut_json(body, round_) for body in found]
     return found
 
 
 def mask_text(archive: Archive, text: str) -> str:
     """A text outside of messages, such as a title, without what must not be kept."""
     for round_ in _rounds(archive):
-        text = text if round_.cut is None else round_.cut(text)
+        text = text if isinstance(round_, frozenset) else round_(text)
     return text
 
 
 def mask_records(archive: Archive, records: Iterable[OpaqueRecord]) -> list[OpaqueRecord]:
     """Records of a transcript that are not messages, without what must not be kept."""
-    cuts = [round_.cut for round_ in _rounds(archive) if round_.cut is not None]
+    cuts = [round_ for round_ in _rounds(archive) if not isinstance(round_, frozenset)]
     found = list(records)
     for cut in cuts:
         found = [(id_, kind, cut_json(record, cut)) for id_, kind, record in found]
@@ -178,7 +178,7 @@ def mask_records(archive: Archive, records: Iterable[OpaqueRecord]) -> list[Opaq
 
 def _rounds(archive: Archive) -> tuple[ForgetRound, ...]:
     forgotten = archive.tombstones.rounds()
-    return forgotten if archive.redact is None else (ForgetRound(cut=archive.redact), *forgotten)
+    return forgotten if archive.redact is None else (archive.redact, *forgotten)
 
 
 def _mask_item(
@@ -193,11 +193,11 @@ def _mask_item(
             item, message=made, entry_id=None if item.entry_id is None else without_words_digest(item.entry_id)
         )
     for round_ in rounds:
-        if round_.cut is not None:
-            item = _mask_decoded(item, round_.cut)
+        if not isinstance(round_, frozenset):
+            item = _mask_decoded(item, round_)
         elif (message := _decoded(item)) is not None:
             digest = archive.tombstones.digest(fingerprint(message))
-            if not round_.whole.isdisjoint(((digest, EVERYWHERE), (digest, conversation_id))):
+            if not round_.isdisjoint(((digest, EVERYWHERE), (digest, conversation_id))):
                 return empty_message(message)
     return item
 

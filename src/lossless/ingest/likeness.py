@@ -67,8 +67,10 @@ _GAP = re.compile(
 )
 #: What hosts put around a user's text: tagged blocks, and lines in brackets.
 _DECORATION = re.compile(
-    r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\][ \t]*$|^\[[^\[\]\n]*\][ \t]", re.DOTALL | re.MULTILINE
+    r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\](?:[ \t]|$)|^\([^()\n]*\)[ \t]*$", re.DOTALL | re.MULTILINE
 )
+#: The beginning of a line that a host has put before a text.
+_LABELLED = re.compile(r"\n[^\W\d]\w*: $")
 #: Quotation marks and spaces of typesetting, as a keyboard has them.
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
 #: Invisible characters, and terminal colours.
@@ -113,16 +115,16 @@ def score_likeness(stored: Message, shown: Message) -> float:
         # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
         return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
     if stored.role == "user":
-        mine, theirs = words_in_frame(stored.content), words_in_frame(shown.content)
-        if (mine is not None or theirs is not None) and (mine or stored.content).strip() == (
-            theirs or shown.content
-        ).strip():
+        framed = words_in_frame(stored.content), words_in_frame(shown.content)
+        if framed != (None, None) and (framed[0] or stored.content).strip() == (framed[1] or shown.content).strip():
             return 1.0
     if stored.role == "assistant" and stored.content and shown.content.startswith(stored.content):
         return 1.0
     if _REFERENCE.search(stored.content):
         return 0.75
-    return _text_likeness(_plain(stored.content), _plain(shown.content))
+    mine, theirs = _plain(stored.content), _plain(shown.content)
+    score = _text_likeness(mine, theirs)
+    return 0.5 if stored.role == "user" and score < 0.5 and _end_alike(mine, theirs) else score
 
 
 def _named_calls(message: Message) -> list[tuple[str | None, str]]:
@@ -236,6 +238,8 @@ def _text_likeness(mine: str, theirs: str) -> float:
     short, long = sorted((mine, theirs), key=len)
     if short in long and _is_whole_in(short, long):
         return 1.0
+    if all(bare):  # equal documents do not make different questions alike
+        mine, theirs = bare
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     words = _WORDS.findall(mine.casefold()), _WORDS.findall(theirs.casefold())
@@ -249,6 +253,13 @@ def _text_likeness(mine: str, theirs: str) -> float:
     if sizes[0] >= _MANY and together < _TOGETHER * sizes[0]:  # the same subject, in other sentences
         return 0.4
     return 0.5 + 0.4 * shared / sizes[1]
+
+
+def _end_alike(mine: str, theirs: str) -> bool:
+    """Whether two texts have the same first and last line: a question after other documents, in a host's frame."""
+    both = mine.splitlines(), theirs.splitlines()
+    is_framed = min(map(len, both)) >= 3 and both[0][0] == both[1][0] and both[0][-1] == both[1][-1]
+    return is_framed and len(_WORDS.findall(both[0][-1])) > 1
 
 
 def _shared(first: Sequence[object], second: Sequence[object]) -> int:
@@ -266,8 +277,11 @@ def _undecorated(text: str) -> str:
 
 
 def _is_whole_in(short: str, long: str) -> bool:
-    """Whether a text is in another one on separate lines, or is more than a word or two at either end of it."""
-    if f"\n{short}\n" in f"\n{long}\n":
+    """Whether a text is in another one on separate lines, or is more than a word or two at either end of it.
+
+    Or it is the last line, after a label: "Question: yes".
+    """
+    if f"\n{short}\n" in f"\n{long}\n" or (long.endswith(short) and _LABELLED.search(long[: -len(short)])):
         return True
     cut = len(long) - len(short)
     is_in_word = _WORDS.fullmatch(long[cut - 1 : cut + 1]) is not None

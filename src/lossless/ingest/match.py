@@ -18,6 +18,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
+from lossless.ingest.sequences import best_in_order, longest_chain, overlap
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
@@ -34,8 +36,8 @@ _MAX_COMPARED = 256
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
-#: A user message, its answer, or both: when only this is missing, the host has deleted it.
-_EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
+#: A user message, an answer, or both: when only this is missing, the host has deleted it.
+_EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
 
 _SPEAKERS = ("user", "assistant")
 #: Roles, and whether very short, of messages that say which branch it is.
@@ -129,49 +131,6 @@ def match(
     return found.result()
 
 
-def overlap(
-    shown: Sequence[bytes], before: Sequence[bytes], is_short: Callable[[int], bool] = lambda _: True
-) -> tuple[int, int]:
-    """How many messages of a moved window are the end of the previous one, and how many of these may be new.
-
-    The longest overlap counts, so that nothing is stored twice; a shorter one would mean repeats of texts that are very
-    short, or were repeated before. Zero when there is none. Linear in the length of both.
-    """
-    borders = _borders(shown, before)
-    if not borders:
-        return 0, 0
-    counts, size = Counter(before), borders[0]
-    if all(counts[mark] > 1 for mark in shown[: borders[-1]]):
-        borders.append(0)
-    new = (n for n in range(size - 1, borders[-1] - 1, -1) if counts[shown[n]] == 1 and not is_short(n))
-    certain = next(new, -1)
-    return size, size - min(length for length in borders if length > certain)
-
-
-def _borders(shown: Sequence[bytes], before: Sequence[bytes]) -> list[int]:
-    """The lengths of all prefixes of `shown` that `before` ends with, longest first."""
-    if not shown:
-        return []
-    shorter, length = [0] * len(shown), 0
-    for n in range(1, len(shown)):
-        while length and shown[n] != shown[length]:
-            length = shorter[length - 1]
-        length += shown[n] == shown[length]
-        shorter[n] = length
-    length = 0
-    for mark in before:
-        if length == len(shown):
-            length = shorter[length - 1]
-        while length and mark != shown[length]:
-            length = shorter[length - 1]
-        length += mark == shown[length]
-    found: list[int] = []
-    while length:
-        found.append(length)
-        length = shorter[length - 1]
-    return found
-
-
 class _Matcher:
     """One run of the matcher: pairs of a shown message and a row, as they are found."""
 
@@ -246,7 +205,7 @@ class _Matcher:
     def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
         """The longest chain of anchors; very short texts never override one that is longer, or has an id."""
         more = [(w, s) for w, s in sorted(anchors.items()) if w in self.rows or not self.shown[w].is_short]
-        firm = _longest_chain(more)
+        firm = longest_chain(more)
         if len(firm) == len(anchors):
             return firm
         ends = [*firm, (len(self.shown), len(self.stored))]
@@ -255,7 +214,7 @@ class _Matcher:
             at = bisect_left(ends, (w, -1))
             if ends[at][0] != w and s < ends[at][1] and (at == 0 or s > ends[at - 1][1]):
                 fitting.append((w, s))
-        return _longest_chain(sorted(fitting))
+        return longest_chain(sorted(fitting))
 
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
@@ -276,11 +235,22 @@ class _Matcher:
         return self.last is not None and s in self.last
 
     def _is_in_run(self, w: int, s: int) -> bool:
-        """Whether a neighbour is equal, too; a system prompt next to a very short text proves nothing."""
-        return any(
-            self._is_equal(w + n, s + n) and not (self.shown[w].is_short and self.shown[w + n].role == "system")
-            for n in (1, -1)
-        )
+        """Whether a neighbour is equal, too; a system prompt next to a very short text proves nothing.
+
+        The host may have omitted the tool rounds between them.
+        """
+        is_short = self.shown[w].is_short
+        if any(self._is_equal(w + n, s + n) and not (is_short and self.shown[w + n].role == "system") for n in (1, -1)):
+            return True
+        further = [n for n in (1, -1) if self._is_equal(w + n, self._next_said(s, n))]
+        return any(not is_short or not self.shown[w + n].is_short for n in further)
+
+    def _next_said(self, s: int, step: int) -> int:
+        """The next row that is neither a tool result nor followed by one."""
+        s += step
+        while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
+            s += step
+        return s
 
     def _goes_to_newest(self, w: int, s: int) -> bool:
         return all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
@@ -294,6 +264,8 @@ class _Matcher:
         shown = [one.mark for one in self.shown]
         stored = [row.mark for row in self.stored]
         size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[n].is_short)
+        if not size and (pairs := self._decorated_overlap(shown, stored)):
+            return pairs
         if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
@@ -304,6 +276,19 @@ class _Matcher:
             self.ambiguous = 0
             return []
         return [(n, start + n) for n in range(size)]
+
+    def _decorated_overlap(self, shown: list[bytes], stored: list[bytes]) -> list[tuple[int, int]]:
+        """The same, where only the newest user message has other words: hosts decorate it."""
+        newest = next((s for s in range(len(stored) - 1, -1, -1) if self.stored[s].role == "user"), 0)
+        size, open_ = overlap(shown, stored[:newest], lambda n: self.shown[n].is_short)
+        pairs = [(n, newest - size + n) for n in range(min(len(shown), size + len(stored) - newest))]
+        if size < 2 or len(pairs) == size or not all(self._is_equal(w, s) or s == newest for w, s in pairs):
+            return []
+        if not all(self.pair.may_be(w, s) for w, s in pairs) or self.pair.likeness(size, newest) < ALIKE:
+            return []
+        self.ambiguous = open_
+        self.alike.add(size)
+        return pairs
 
     def _edited_overlap(self) -> list[tuple[int, int]]:
         """Where the window begins with what the rows end with, and only messages between its ends have other words."""
@@ -394,17 +379,18 @@ class _Matcher:
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.
 
-        Only if everything stored was shown before: otherwise a window that has moved on too far would look the same.
+        Only if everything stored was shown before, except omitted tool rounds: otherwise a window that has moved on too
+        far would look the same.
         """
-        rows = sorted(self.last or ())
-        if not rows or not self.shown or rows != list(range(len(self.stored))):
+        rows, rest = sorted(self.last or ()), set(range(len(self.stored))).difference(self.last or ())
+        if not rows or not self.shown or (rest and (0 in rest or not all(map(self.pair.uses_tools, rest)))):
             return
         pairs = [(n, s) for n, s in enumerate(rows[: len(self.shown)])]
         is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
         is_little = len(rows) >= _FEW or self.shown[0].is_short
-        is_first = likeness >= (VERY_ALIKE if is_little else ALIKE)
+        is_first = likeness >= VERY_ALIKE if is_little else likeness > ALIKE  # the same frame is not enough
         is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
         if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
@@ -444,6 +430,9 @@ class _Matcher:
         if before is not None and before not in self.taken:
             return False
         return w == 0 or (w - 1 in self.rows and not self._is_edited(w - 1))
+
+    def _is_reworded(self, w: int, s: int) -> bool:
+        return not self._is_equal(w, s) and self.pair.likeness(w, s) < 1.0
 
     def _is_edited(self, w: int) -> bool:
         return w in self.versions and not self.pair.is_lesser(w, self.rows[w])
@@ -601,8 +590,10 @@ class _Matcher:
         for w, s in pairs:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
-            is_late = row != s - 1 and not self._is_equal(edit, row) and not self.pair.is_lesser(edit, row)
-            is_late |= any(self.shown[one].role != "system" for one in new)
+            is_edit = (kept or edit in self.rows) and not self._is_equal(edit, row)
+            is_late = is_edit and not self.pair.is_lesser(edit, row)
+            is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
+            is_late = is_late or any(self.shown[one].role != "system" for one in new)
             if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
@@ -620,21 +611,24 @@ class _Matcher:
     def _alike(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
         """The pairs of similar messages in order with the highest total score; of many only near ones.
 
-        Of equally good ones those nearest to the anchor.
+        Of equally good ones those nearest to the anchor. Without an anchor before it, a message in place of several
+        rows is a host's summary, unless it was at the same position of the last window.
         """
-        places = {s: j for j, s in enumerate(rows)}
+        places, last = {s: j for j, s in enumerate(rows)}, sorted(self.last or ())
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
             for s in _near(i, len(shown), rows):
                 if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
-                    if score >= ALIKE:
+                    is_summary = not from_left and last[w : w + 1] != [s]
+                    is_summary = is_summary and len(rows) - places[s] > len(shown) - i
+                    if score >= (VERY_ALIKE if is_summary else ALIKE):
                         scores[i, places[s]] = score
         width, height = len(shown), len(rows)
         if from_left:
-            return [(shown[i], rows[j]) for i, j in _best_in_order(scores, width, height)]
+            return [(shown[i], rows[j]) for i, j in best_in_order(scores, width, height)]
         turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
-        best = _best_in_order(turned, width, height)
+        best = best_in_order(turned, width, height)
         return [(shown[width - 1 - i], rows[height - 1 - j]) for i, j in reversed(best)]
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
@@ -683,9 +677,9 @@ class _Matcher:
 
     def result(self) -> MatchResult:
         sure = {w: s for w, s in self.rows.items() if w not in self.cuts and w not in self.strayed}
-        ordered = _longest_chain(sorted(sure.items()))
+        ordered = longest_chain(sorted(sure.items()))
         strayed = {} if sure else {w: s for w, s in self.rows.items() if w not in self.cuts}
-        in_order = {w for w, _ in ordered or _longest_chain(sorted(strayed.items()))}
+        in_order = {w for w, _ in ordered or longest_chain(sorted(strayed.items()))}
         moved = frozenset(w for w in self.rows if w not in in_order and w not in self.cuts)
         gone: dict[int, Cause] = {}
         matched = sorted({*(s for _, s in ordered), *(self.rows[w] for w in self.cuts)})
@@ -726,7 +720,9 @@ class _Matcher:
         first, end = self._shown_between(before, after)
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
             return True
-        if first >= 0 and not is_replaced and all(w in self.versions for w in range(first + 1)):
+        head = [(w, self.rows[w]) for w in range(first + 1) if w in self.rows]
+        is_head = len(head) == first + 1 > 0 and not is_replaced and not self.follows
+        if is_head and all(self._is_reworded(w, s) for w, s in head):
             return True  # notices that change as it moves on
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
@@ -738,51 +734,13 @@ class _Matcher:
         is_edit = ends and any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
         if goes_on or is_edit:
             is_before = self.last is not None and end < min(self.last, default=0)  # it went back before what was shown
+            newest = max(self.last or (), default=-1)
             for s in behind:
-                if self.last is None or s in self.last or is_before:
+                if self.last is None or s <= newest or is_before:
                     gone[s] = "transient" if self.stored[s].role == "system" else "branch"
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
-
-
-def _longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Of pairs ordered by their first element, the longest chain whose second elements increase."""
-    ends: list[int] = []
-    tails: list[int] = []
-    previous: list[int | None] = []
-    for n, (_, s) in enumerate(pairs):
-        at = bisect_left(ends, s)
-        previous.append(tails[at - 1] if at else None)
-        ends[at : at + 1], tails[at : at + 1] = [s], [n]
-    chain: list[tuple[int, int]] = []
-    link = tails[-1] if tails else None
-    while link is not None:
-        chain.append(pairs[link])
-        link = previous[link]
-    return chain[::-1]
-
-
-def _best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: int) -> list[tuple[int, int]]:
-    """The pairs in agreeing order with the highest total score; of equal ones the first."""
-    if not scores:
-        return []
-    best = [[0.0] * (height + 1) for _ in range(width + 1)]
-    for i in range(width - 1, -1, -1):
-        for j in range(height - 1, -1, -1):
-            taken = scores[i, j] + best[i + 1][j + 1] if (i, j) in scores else 0.0
-            best[i][j] = max(best[i + 1][j], best[i][j + 1], taken)
-    found: list[tuple[int, int]] = []
-    i = j = 0
-    while i < width and j < height and best[i][j]:
-        if (i, j) in scores and best[i][j] == scores[i, j] + best[i + 1][j + 1]:
-            found.append((i, j))
-            i, j = i + 1, j + 1
-        elif best[i][j] == best[i][j + 1]:
-            j += 1
-        else:
-            i += 1
-    return found
 
 
 def _near(place: int, size: int, others: Sequence[int]) -> list[int]:

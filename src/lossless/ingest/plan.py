@@ -194,7 +194,7 @@ def plan_window(
     """
     known = [stored.known(event) for event in events]
     place = {row.id: n for n, row in enumerate(stored.rows)}
-    left = cache(lambda: {row.fingerprint for row in hidden()})
+    remaining = cache(lambda: {row.fingerprint for row in hidden()})
     found = match(
         [
             MatchedMessage(
@@ -206,7 +206,7 @@ def plan_window(
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
-        has_left=lambda n: events[n].fingerprint in left(),
+        has_left=lambda n: events[n].fingerprint in remaining(),
     )
     rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
     for n, row in enumerate(known):
@@ -240,8 +240,8 @@ def _revive(
     for n in sorted(new, key=lambda n: is_short(events[n].message)):
         if n > max(end, 0) and rows[n - 1] is None and is_short(events[n].message):
             continue
-        said = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
-        before = next((row.seq for row, one in said if row is not None and not is_short(one)), stored.after_seq)
+        earlier = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
+        before = next((row.seq for row, one in earlier if row is not None and not is_short(one)), stored.after_seq)
         some = [  # a new entry id is a new event
             row
             for row in free[events[n].fingerprint]
@@ -254,8 +254,7 @@ def _revive(
             free[row.fingerprint].remove(row)
             back.append(n)
             end = max(end, n)
-    is_open = len(back) == 1 and back[0] == len(events) - 1
-    is_open = is_open or all(is_short(events[n].message) for n in back)
+    is_open = back == [end] or all(is_short(events[n].message) for n in back)
     ambiguous = sum(not _is_hosts(events[n].entry_id) for n in back) if is_open else 0
     return frozenset(outside & gone) | {row.id for n in back if (row := rows[n]) is not None}, ambiguous
 

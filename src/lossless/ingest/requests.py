@@ -10,7 +10,8 @@ from lossless import formats
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.likeness import is_short, score_likeness
-from lossless.ingest.match import ALIKE, SURE, overlap
+from lossless.ingest.match import ALIKE, SURE
+from lossless.ingest.sequences import overlap
 from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint
@@ -56,8 +57,8 @@ class RequestHistory:
     """The history in a request, without system prompts."""
 
     def __init__(self, window: Sequence[dict[str, Any]]) -> None:
-        self.said = list(window[count_system_head(window) :])
-        roles = [str(message.get("role") or message.get("type")) for message in self.said]
+        self.messages = list(window[count_system_head(window) :])
+        roles = [str(message.get("role") or message.get("type")) for message in self.messages]
         talk = next((n for n, role in enumerate(roles) if role not in _REPLIES), len(roles))
         replies = [n for n, role in enumerate(roles) if role in _REPLIES]
         #: How many messages there are up to the last reply; an unsolicited greeting does not count.
@@ -71,24 +72,24 @@ class RequestHistory:
     @cached_property
     def first(self) -> str:
         """What identifies the first message."""
-        found = next((one for one in map(_decoded, self.said) if one is not None), None)
+        found = next((one for one in map(_decoded, self.messages) if one is not None), None)
         return "empty" if found is None else fingerprint(found).hex()
 
     @cached_property
     def prints(self) -> list[bytes]:
         """Short prints of the original messages."""
-        return split_prints(window_prints(self.said))
+        return split_prints(window_prints(self.messages))
 
     @cached_property
     def marks(self) -> list[bytes]:
         """The messages by content."""
-        return [fingerprint(one) for one in map(_decoded, self.said) if one is not None]
+        return [fingerprint(one) for one in map(_decoded, self.messages) if one is not None]
 
     @cached_property
     def events(self) -> list[Event]:
         """The messages as the archive decodes them; empty when one is invalid."""
         try:
-            return incoming.read_events(self.said)[0]
+            return incoming.read_events(self.messages)[0]
         except BadMessage:
             return []
 
@@ -116,8 +117,8 @@ class StoredHistory:
     @cached_property
     def marks(self) -> list[bytes]:
         """The newest messages by content, in order: as many as the last window had, and some more."""
-        most = len(self.prints) + _MARGIN
-        rows = self._archive.messages.tail(self._id, most)
+        limit = len(self.prints) + _MARGIN
+        rows = self._archive.messages.tail(self._id, limit)
         return [row.fingerprint for row in in_context_order(rows, self._archive.context.ordinals(self._id, len(rows)))]
 
     @property
@@ -152,7 +153,7 @@ def goes_on(request: RequestHistory, stored: StoredHistory) -> int:
 
 def goes_back(request: RequestHistory, stored: StoredHistory) -> bool:
     """Whether a request is the beginning of what the conversation shows, asking for its last reply, or more, again."""
-    size = len(request.said)
+    size = len(request.messages)
     return bool(request.prints) and stored.after_prompts(request.prints[0])[:size] == request.prints
 
 
@@ -173,10 +174,10 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     plan = plan_aligned(archive, conversation_id, events, mark)
     places, other = plan.places, {event.index for _, event in (*plan.versions, *plan.cuts)}
     shown = list(dict.fromkeys(row for row in mark.rows if row > 0))
-    said = [n for n, event in enumerate(events) if event.message.role != "system"]
-    known = [n for n in said if places[n] is not None]
+    indices = [n for n, event in enumerate(events) if event.message.role != "system"]
+    known = [n for n in indices if places[n] is not None]
     end = max(known, default=-1)
-    before, new = [n for n in said if n <= end], [n for n in said if n > end]
+    before, new = [n for n in indices if n <= end], [n for n in indices if n > end]
     if not known or 2 * len(known) < len(before):
         return None
     equal = [n for n in known if events[n].index not in other]
@@ -206,7 +207,7 @@ def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:
 
     A client that drops its oldest messages starts in the middle, perhaps with a notice.
     """
-    if not len(stored) or not request.said or request.first == stored.first:
+    if not len(stored) or not request.messages or request.first == stored.first:
         return True
     return _is_within(request, request.prints, stored.prints) or _is_within(request, request.marks, stored.marks)
 
@@ -224,9 +225,9 @@ def _is_within(request: RequestHistory, asked: Sequence[bytes], there: Sequence[
 
 def _is_newest(request: RequestHistory, place: int, stored: StoredHistory) -> bool:
     """Whether a message of the request is the conversation's newest reply in another form."""
-    if place >= len(request.said) or place not in request.replies:
+    if place >= len(request.messages) or place not in request.replies:
         return False
-    copy, newest = _decoded(request.said[place]), stored.newest
+    copy, newest = _decoded(request.messages[place]), stored.newest
     return (
         copy is not None and newest is not None and newest.role == "assistant" and score_likeness(newest, copy) >= ALIKE
     )

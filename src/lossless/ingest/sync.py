@@ -76,8 +76,8 @@ def choose_tab(
             best = other, there
     if best[0] is conversation and _is_second_return(archive, conversation, seen.plan):
         archive.conversations.archive(conversation.id, TAB, now)
-        beside = archive.conversations.open(session, now)
-        return beside, read(beside)
+        opened = archive.conversations.open(session, now)
+        return opened, read(opened)
     if best[0] is not conversation:
         archive.conversations.archive(conversation.id, TAB, now)
         archive.conversations.reopen(best[0].id, now)
@@ -96,7 +96,7 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
     """
     if not plan.revived or not plan.abandoned:
         return False
-    if not archive.context.has_returned(conversation.id, left=plan.abandoned, back=plan.revived):
+    if not archive.context.has_returned(conversation.id, remaining=plan.abandoned, back=plan.revived):
         return False
     branches = [archive.messages.many(sorted(ids)[:_SOON]) for ids in (plan.revived, plan.abandoned)]
     return all(any(row.message.role == "user" for row in rows) for rows in branches)
@@ -153,14 +153,14 @@ def sync(
             return _read_window(archive, other, items=kept, timezone=timezone, whole=whole)
 
         conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
-        apart = _choose_quarantine(archive, conversation, read, seen.plan, now)
-        if apart is None:
+        quarantined = _choose_quarantine(archive, conversation, read, seen.plan, now)
+        if quarantined is None:
             report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
         else:
-            beside, other, reason = apart
-            report = _store_window(archive, beside, other, items, payloads, now, whole=whole)
+            quarantine, other, reason = quarantined
+            report = _store_window(archive, quarantine, other, items, payloads, now, whole=whole)
             report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
-            report = replace(report, blocked=reason, quarantine_id=beside.id)
+            report = replace(report, blocked=reason, quarantine_id=quarantine.id)
         _remember_key(archive, conversation, key, seen.window.events, now)
     return report
 
@@ -184,9 +184,9 @@ def _store_window(
     plan = replace(plan, versions=(*plan.versions, *changed)) if changed else plan
     if is_all:
         plan = hide_unshown(archive, conversation, window, plan, now)
-    said, revised = write_plan(archive, conversation, plan, payloads, now)
-    appended = prompts + said
-    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompt_ids, said.ids), now)
+    new_rows, revised = write_plan(archive, conversation, plan, payloads, now)
+    appended = prompts + new_rows
+    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompt_ids, new_rows.ids), now)
     update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
     replayed = len(items) - len(appended.ids) - len(window.skips)
     return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
@@ -275,19 +275,30 @@ class _WindowReader:
         window = replace(window, preamble=head.preamble, skips=skips, size=window.size + head.size)
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
-        newer = [
-            row
-            for row in self._archive.messages.tail(self._conversation.id, _MAX_REST)
-            if row.id > (mark.last_id or 0) and row.id not in known
-        ]
+        others = [row for row in self._archive.messages.tail(self._conversation.id, _MAX_REST) if row.id not in known]
+        newer = [row for row in others if row.id > (mark.last_id or 0)]
         rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
         if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
+            return None
+        if any(row.seq > rows[0].seq for row in others[: len(others) - len(newer)]):  # the host has omitted some
             return None
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
-        rows_before = (0,) * self._head + mark.rows[before:last]
+        if self._may_have_moved(mark, start, window):
+            plan = replace(plan, ambiguous=plan.ambiguous + same)
+            if len(self._items) >= mark.length and not any(plan.places) and not newer:
+                plan = replace(plan_grown(self._archive, self._conversation.id, window.events), ambiguous=same)
+                last = mark.length
+        rows_before = (0,) * self._head + mark.rows[last - same : last]
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+
+    def _may_have_moved(self, mark: WindowMark, start: int, window: IncomingWindow) -> bool:
+        """Whether the few very short messages that a window begins with, as the last one, are also the end of that."""
+        first = self._items[self._head : start]
+        is_end = mark.chain.endswith(self._prints[_PRINT * self._head : _PRINT * start])
+        is_little = is_end and len(first) < SURE and bool(window.events) and not self._has_ids()
+        return is_little and mark.length > start and all(map(self._is_short, first))
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""

@@ -46,10 +46,10 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
         what = "evidence of ours" if text.startswith(synthetic.EVIDENCE_OPEN) else "a recall cue of ours"
         return what if _are_quoted(archive, quotes) else None
     if (pins := synthetic.pinned_texts(text)) is not None:
-        known = {pin.id: pin.content for pin in archive.pins_and_briefs.pins(conversation_id)}
+        known = {pin.id: pin.content for pin in archive.prompts.pins(conversation_id)}
         return "pins of ours" if all(known.get(id_) == pinned for id_, pinned in pins) else None
     if (brief_id := synthetic.focus_brief_id(text)) is not None:
-        brief = archive.pins_and_briefs.active_brief(conversation_id)
+        brief = archive.prompts.active_brief(conversation_id)
         is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape_quoted(text)
         return "a focus brief of ours" if is_ours else None
     id_ = synthetic.stub_message_id(text)
@@ -94,14 +94,13 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
     return "a stub of ours" if calls == [part.call_id for part in stored[0].message.tool_results] else None
 
 
-def _is_part_of(archive: Archive, conversation_id: int, short: synthetic.ShortenedText) -> bool:
+def _is_part_of(archive: Archive, conversation_id: int, short: tuple[int, str, str, int]) -> bool:
     """Whether a shortened text is the beginning and the end of a stored one."""
-    for stored in archive.messages.many([short.message_id], exact=False):
+    message_id, head, tail, chars = short
+    for stored in archive.messages.many([message_id], exact=False):
         texts = [stored.message.content, *(part.text for part in stored.message.tool_results)]
         here = stored.conversation_id == conversation_id
-        return here and any(
-            len(text) == short.chars and text.startswith(short.head) and text.endswith(short.tail) for text in texts
-        )
+        return here and any(len(text) == chars and text.startswith(head) and text.endswith(tail) for text in texts)
     return False
 
 

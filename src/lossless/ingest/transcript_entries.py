@@ -207,7 +207,7 @@ def _without_twins(
     names = {event.index: (event.fingerprint, _inner_time(event)) for event in unknown}
     stored = _twins(archive, conversation, [event for event in unknown if names[event.index][1] is not None])
     seen: set[Twin] = set()
-    left: set[str | None] = set()
+    remaining: set[str | None] = set()
     rows: list[tuple[int, str]] = []
     for event in unknown:
         twin = names[event.index]
@@ -216,9 +216,9 @@ def _without_twins(
         if twin in stored:
             rows.append((stored[twin], event.entry_id))
         if twin in stored or twin in seen:
-            left.add(event.entry_id)
+            remaining.add(event.entry_id)
         seen.add(twin)
-    return [event for event in events if event.entry_id is None or event.entry_id not in left], rows
+    return [event for event in events if event.entry_id is None or event.entry_id not in remaining], rows
 
 
 def _without_copies_of_the_second(

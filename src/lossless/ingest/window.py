@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, cast
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import entry_ids_of
-from lossless.ingest.match import SURE, overlap
+from lossless.ingest.match import SURE
 from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
+from lossless.ingest.sequences import overlap
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
@@ -450,9 +451,9 @@ def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now:
     while (found := archive.context.above(conversation_id, gone)) is not None:
         ordinal, summary_id = found
         before = archive.context.tokens(conversation_id)
-        standing = {item_id(item) for item in archive.context.items(conversation_id)}
+        in_context = {item_id(item) for item in archive.context.items(conversation_id)}
         sources = archive.summaries.get(summary_id).source_ids or archive.summaries.message_ids(summary_id)
-        free = [one for one in sources if one not in gone and one not in standing]
+        free = [one for one in sources if one not in gone and one not in in_context]
         items = operations.visible(conversation_id, free)
         operations.replace_run(conversation_id, ordinal, ordinal, items, now)
         after = archive.context.tokens(conversation_id)

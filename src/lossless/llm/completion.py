@@ -127,18 +127,16 @@ def as_lossless_error(error: BaseException | None) -> BaseException:
 _MILLION = Decimal(1_000_000)
 
 
-@dataclass(frozen=True, slots=True)
-class TotalCost:
-    """A sum of costs: the known total, and how many calls have no known cost."""
+def format_total(known: Decimal, unknown_calls: int = 0) -> str:
+    """A sum of costs, with how many calls have no known cost.
 
-    known: Decimal = Decimal(0)
-    unknown_calls: int = 0
-
-    def __str__(self) -> str:
-        if not self.unknown_calls:
-            return format_cost(self.known)
-        calls = f"{self.unknown_calls} call{'s' if self.unknown_calls > 1 else ''} of unknown cost"
-        return f"{format_cost(self.known)} + {calls}" if self.known else "unknown"
+    >>> format_total(Decimal("0.25"), 2), format_total(Decimal(0), 1)
+    ('$0.2500 + 2 calls of unknown cost', 'unknown')
+    """
+    if not unknown_calls:
+        return format_cost(known)
+    calls = f"{unknown_calls} call{'s' if unknown_calls > 1 else ''} of unknown cost"
+    return f"{format_cost(known)} + {calls}" if known else "unknown"
 
 
 def read_prices(setting: Iterable[ModelPrice]) -> dict[str, ModelPrice]:

@@ -118,28 +118,25 @@ class Endpoint:
         _ = self.address, self.secret
 
 
-@dataclass(frozen=True, slots=True)
-class ProviderModel:
+def provider_model(endpoint: Endpoint, timeout_seconds: float = 60.0, price: ModelPrice | None = None) -> Complete:
     """A provider's model as a callable. It makes one request and never retries."""
 
-    endpoint: Endpoint
-    timeout_seconds: float = 60.0
-    price: ModelPrice | None = None
-
-    def __call__(self, prompt: Prompt, /) -> Completion:
-        if not is_llm_installed():
-            raise ModelDenied(_MISSING)
-        self.endpoint.check()
-        answer, error = completion.run_within(lambda: self._run(prompt), self.timeout_seconds + _GRACE_SECONDS)
-        if answer is None:
-            raise completion.as_lossless_error(error)
-        return replace(answer, usage=completion.with_cost(answer.usage, self.price))
-
-    def _run(self, prompt: Prompt) -> Completion:
+    def run(prompt: Prompt) -> Completion:
         """Runs the request in its own event loop: the calling thread may already have one."""
         import asyncio
 
-        return asyncio.run(_ask(self.endpoint, prompt, self.timeout_seconds))
+        return asyncio.run(_ask(endpoint, prompt, timeout_seconds))
+
+    def complete(prompt: Prompt, /) -> Completion:
+        if not is_llm_installed():
+            raise ModelDenied(_MISSING)
+        endpoint.check()
+        answer, error = completion.run_within(lambda: run(prompt), timeout_seconds + _GRACE_SECONDS)
+        if answer is None:
+            raise completion.as_lossless_error(error)
+        return replace(answer, usage=completion.with_cost(answer.usage, price))
+
+    return complete
 
 
 def is_llm_installed() -> bool:
@@ -326,60 +323,55 @@ WRITING_VARIABLE = "LCM_WRITING_SUMMARY"
 _KILL_WAIT_SECONDS = 2.0
 
 
-@dataclass(frozen=True, slots=True)
-class CommandModel:
+def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> Complete:
     """A program that reads a prompt (system text, blank line, user text) and prints an answer.
 
     It runs without a shell and is killed with its children on timeout, or when our process ends.
     """
-
-    arguments: Sequence[str]
-    timeout_seconds: float = 60.0
-
-    @property
-    def name(self) -> str:
-        return f"command/{os.path.basename(self.arguments[0])}"
-
-    def __call__(self, prompt: Prompt, /) -> Completion:
-        text = "\n\n".join(piece for piece in (prompt.system, prompt.user) if piece)
-        try:
-            process = subprocess.Popen(
-                list(self.arguments),
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                start_new_session=True,
-                env={**os.environ, WRITING_VARIABLE: "1"},
-            )
-        except OSError as error:
-            raise ModelDenied(f"command {self.arguments[0]!r} cannot be run: {error.strerror}") from error
-        at_exit = atexit.register(partial(_end, process, os.getpid()))
-        try:
-            with process:
-                try:
-                    given = text.encode("utf-8", "surrogatepass")
-                    output, complaints = process.communicate(given, timeout=self.timeout_seconds)
-                except subprocess.TimeoutExpired:
-                    _kill(process)
-                    raise ModelTimeout(f"{self.name}: no answer within {self.timeout_seconds:g} s") from None
-        finally:
-            atexit.unregister(at_exit)
-        if process.returncode != 0:
-            tail = complaints.decode("utf-8", "replace").strip()[-_TAIL_CHARACTERS:]
-            reason = f"{self.name}: exit code {process.returncode}{f': {tail}' if tail else ''}"
-            raise ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
-        return response.parse_completion(output.decode("utf-8", "replace"), self.name)
+    return partial(_run_command, command_arguments(command), timeout_seconds)
 
 
-def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> CommandModel:
-    """A model from a command line or a list of arguments; raises `BadSetting` when it names no program."""
+def command_arguments(command: str | Sequence[str]) -> list[str]:
+    """The arguments of a command line or a list; raises `BadSetting` when it names no program."""
     try:
         arguments = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
         raise BadSetting("summaryModel", command, "command", f"a command line ({error})") from error
     if not arguments:
         raise BadSetting("summaryModel", command, "command", "a command line")
-    return CommandModel(tuple(arguments), timeout_seconds)
+    return arguments
+
+
+def _run_command(arguments: list[str], timeout_seconds: float, prompt: Prompt, /) -> Completion:
+    name = f"command/{os.path.basename(arguments[0])}"
+    text = "\n\n".join(piece for piece in (prompt.system, prompt.user) if piece)
+    try:
+        process = subprocess.Popen(
+            arguments,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, WRITING_VARIABLE: "1"},
+        )
+    except OSError as error:
+        raise ModelDenied(f"command {arguments[0]!r} cannot be run: {error.strerror}") from error
+    at_exit = atexit.register(partial(_end, process, os.getpid()))
+    try:
+        with process:
+            try:
+                given = text.encode("utf-8", "surrogatepass")
+                output, complaints = process.communicate(given, timeout=timeout_seconds)
+            except subprocess.TimeoutExpired:
+                _kill(process)
+                raise ModelTimeout(f"{name}: no answer within {timeout_seconds:g} s") from None
+    finally:
+        atexit.unregister(at_exit)
+    if process.returncode != 0:
+        tail = complaints.decode("utf-8", "replace").strip()[-_TAIL_CHARACTERS:]
+        reason = f"{name}: exit code {process.returncode}{f': {tail}' if tail else ''}"
+        raise ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+    return response.parse_completion(output.decode("utf-8", "replace"), name)
 
 
 def _end(process: subprocess.Popen[bytes], owner: int) -> None:
@@ -423,7 +415,7 @@ class ModelConnector:
     def __call__(self, candidate: ModelCandidate, /) -> Complete:
         if candidate.provider == COMMAND_PROVIDER:
             return command_model(candidate.model, self.timeout_seconds)
-        return ProviderModel(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))
+        return provider_model(self.endpoint(candidate), self.timeout_seconds, self.prices.get(candidate.name))
 
     def endpoint(self, candidate: ModelCandidate) -> Endpoint:
         """The endpoint of a candidate; raises `ModelAuth` when its login has expired."""
@@ -439,47 +431,45 @@ class ModelConnector:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class HostModel:
+def host_model(call: Callable[[Prompt], object], name: str = "host", timeout_seconds: float = 60.0) -> Complete:
     """A host's callable as a model.
 
     The callable gets the prompt and returns a text, a response object in any provider's shape, or a `Completion`. On a
     denial `ModelDenied` is raised and no other model is tried.
     """
 
-    call: Callable[[Prompt], object]
-    name: str = "host"
-    timeout_seconds: float = 60.0
-
-    def __call__(self, prompt: Prompt, /) -> Completion:
-        result, error = completion.run_within(lambda: self.call(prompt), self.timeout_seconds)
+    def complete(prompt: Prompt, /) -> Completion:
+        result, error = completion.run_within(lambda: call(prompt), timeout_seconds)
         if error is not None:
-            raise self._failure(error)
+            raise _host_failure(name, error)
         if result is None:
-            raise ModelDenied(f"{self.name} has no model")
+            raise ModelDenied(f"{name} has no model")
         if isinstance(result, Completion):
             return replace(result, text=response.strip_reasoning(result.text))
         if inspect.iscoroutine(result):
             result.close()
-            raise ModelDenied(f"{self.name} gave a coroutine: pass a callable that waits for its answer")
+            raise ModelDenied(f"{name} gave a coroutine: pass a callable that waits for its answer")
         if response.answer_is_auth_failure(result):
-            raise ModelAuth(f"{self.name}: {response.error_message(result) or 'credentials were refused'}")
+            raise ModelAuth(f"{name}: {response.error_message(result) or 'credentials were refused'}")
         if (problem := response.error_in_response(result)) is not None:
-            raise self._failure(problem)
-        return response.parse_completion(result, self.name)
+            raise _host_failure(name, problem)
+        return response.parse_completion(result, name)
 
-    def _failure(self, error: object) -> BaseException:
-        """`error` as one of ours, by cause: credentials, policy or timeout."""
-        if isinstance(error, LosslessError) or (isinstance(error, BaseException) and not isinstance(error, Exception)):
-            return error
-        reason = f"{self.name}: {response.error_message(error) or type(error).__name__}"
-        kind = ModelError
-        if isinstance(error, TimeoutError):
-            kind = ModelTimeout
-        elif response.is_auth_failure(error):
-            kind = ModelAuth
-        elif response.is_denied_failure(error):
-            kind = ModelDenied
-        ours = kind(reason)
-        ours.__cause__ = error if isinstance(error, BaseException) else None
-        return ours
+    return complete
+
+
+def _host_failure(name: str, error: object) -> BaseException:
+    """`error` as one of ours, by cause: credentials, policy or timeout."""
+    if isinstance(error, LosslessError) or (isinstance(error, BaseException) and not isinstance(error, Exception)):
+        return error
+    reason = f"{name}: {response.error_message(error) or type(error).__name__}"
+    kind = ModelError
+    if isinstance(error, TimeoutError):
+        kind = ModelTimeout
+    elif response.is_auth_failure(error):
+        kind = ModelAuth
+    elif response.is_denied_failure(error):
+        kind = ModelDenied
+    ours = kind(reason)
+    ours.__cause__ = error if isinstance(error, BaseException) else None
+    return ours

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.compaction.run import CompactionReport
-    from lossless.files.describe import DescribeReport
+    from lossless.compaction.summariser import DescribeReport
     from lossless.files.references import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination
@@ -48,7 +48,7 @@ class Admin(EngineGroup):
 
     def pending(self, *, archived: bool = False) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first; with `archived` closed ones."""
-        return self._archive.debts.pending(archived=archived, now=self._parts.clock())
+        return self._archive.guards.pending_debts(archived=archived, now=self._parts.clock())
 
     def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many."""
@@ -159,7 +159,7 @@ class Admin(EngineGroup):
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         from lossless.maintenance import repair
 
-        return repair.apply_reindex(self._archive, progress, anew=anew, vault=self._parts.vault)
+        return repair.apply_reindex(self._archive, progress, again=anew, vault=self._parts.vault)
 
     def rebuild_plan(self) -> RebuildPlan:
         """Wrong values that can be derived from messages and summaries."""
@@ -275,7 +275,7 @@ class Admin(EngineGroup):
         from lossless.compaction.summariser import lease_name
 
         archive, now, found = self._archive, self._parts.clock(), self._parts.conversation(session)
-        debt = archive.debts.get(found.id) or CompactionDebt(found.id)
+        debt = archive.guards.debt(found.id) or CompactionDebt(found.id)
         if archive.guards.is_leased(lease_name(found.id), now):
             return debt, "running"
         if not found.active:

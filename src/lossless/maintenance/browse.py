@@ -9,12 +9,11 @@ from lossless.maintenance.engine_parts import EngineGroup, forward
 from lossless.model.conversations import Conversation, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations, PinsAndBriefs
+from lossless.store.conversations import Conversations
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import Messages
-from lossless.store.state import Guards, IngestMemory
+from lossless.store.state import Guards, IngestMemory, Prompts
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile, StoredMessage
     from lossless.model.records import MessageRow, Page, PageStart, StoredBrief, SummaryRow, SummaryShape, TimeRange
     from lossless.recall.describe import Description
-    from lossless.store.conversations import PinRow
+    from lossless.store.state import PinRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +106,9 @@ class Browse(EngineGroup):
     message_status = forward(lambda parts: parts.archive.listings, Listings.message_status)
     versions = forward(lambda parts: parts.archive.versions, Versions.of)
     tails = forward(lambda parts: parts.archive.listings, Listings.tails)
-    message_places = forward(lambda parts: parts.archive.lineage, SummaryLineage.places)
-    messages_before = forward(lambda parts: parts.archive.lineage, SummaryLineage.before)
-    messages_after = forward(lambda parts: parts.archive.lineage, SummaryLineage.after)
+    message_places = forward(lambda parts: parts.archive.listings, Listings.message_places)
+    messages_before = forward(lambda parts: parts.archive.listings, Listings.ids_before)
+    messages_after = forward(lambda parts: parts.archive.listings, Listings.ids_after)
 
     # --- summaries ---
 
@@ -139,13 +138,13 @@ class Browse(EngineGroup):
     used_in = forward(lambda parts: parts.archive.listings, Listings.used_in)
     source_messages = forward(lambda parts: parts.archive.listings, Listings.source_messages)
     depths = forward(lambda parts: parts.archive.listings, Listings.depths)
-    top_summaries = forward(lambda parts: parts.archive.lineage, SummaryLineage.tops)
-    summaries_in_context = forward(lambda parts: parts.archive.lineage, SummaryLineage.in_context)
+    top_summaries = forward(lambda parts: parts.archive.listings, Listings.top_summaries)
+    summaries_in_context = forward(lambda parts: parts.archive.listings, Listings.summaries_in_context)
 
     def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
-        outline = self._archive.lineage
-        return outline.shapes(conversation_id), outline.edges(conversation_id), outline.beginnings(conversation_id)
+        views, id_ = self._archive.listings, conversation_id
+        return views.summary_shapes(id_), views.summary_edges(id_), views.summary_beginnings(id_)
 
     # --- files ---
 
@@ -175,9 +174,9 @@ class Browse(EngineGroup):
     context_count = forward(lambda parts: parts.archive.listings, Listings.context_count)
     context_tokens = forward(lambda parts: parts.archive, Archive.context_tokens)
     context_budget = forward(lambda parts: parts.archive, Archive.context_budget)
-    context_sizes = forward(lambda parts: parts.archive.lineage, SummaryLineage.sizes)
-    pins = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.pins)
-    active_brief = forward(lambda parts: parts.archive.pins_and_briefs, PinsAndBriefs.active_brief)
+    context_sizes = forward(lambda parts: parts.archive.listings, Listings.context_sizes)
+    pins = forward(lambda parts: parts.archive.prompts, Prompts.pins)
+    active_brief = forward(lambda parts: parts.archive.prompts, Prompts.active_brief)
 
     # --- the archive as a whole ---
 
@@ -193,8 +192,8 @@ class Browse(EngineGroup):
 
     spent = forward(lambda parts: parts.archive.guards, Guards.spent)
     saved = forward(lambda parts: parts.archive.context, ContextItems.saved)
-    calls_by_day = forward(lambda parts: parts.archive.lineage, SummaryLineage.calls_by_day)
-    folds_by_day = forward(lambda parts: parts.archive.lineage, SummaryLineage.folds_by_day)
+    calls_by_day = forward(lambda parts: parts.archive.listings, Listings.calls_by_day)
+    folds_by_day = forward(lambda parts: parts.archive.listings, Listings.folds_by_day)
 
     # --- for screens and hosts ---
 
@@ -215,7 +214,7 @@ class Browse(EngineGroup):
 
     def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
-        return self._archive.pins_and_briefs.newest_briefs(conversation_id, limit)
+        return self._archive.prompts.newest_briefs(conversation_id, limit)
 
     calls = forward(lambda parts: parts.archive.guards, Guards.ledger)
 

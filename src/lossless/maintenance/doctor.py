@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summariser import Summariser
     from lossless.files.vault import OrphanFile, Vault
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import BrokenRow, VerifyReads
+    from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
 #: How many ids of a finding are listed.
@@ -92,16 +92,6 @@ _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperatur
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCheck:
-    """Whether a configured model answers; `error` says why not."""
-
-    name: str
-    ok: bool
-    seconds: float
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Examination:
     """The state of an archive."""
 
@@ -111,8 +101,9 @@ class Examination:
     schema: int | None
     schema_expected: int
     sqlite: str
-    #: Models that were called; empty when none is configured or that was not requested.
-    models: tuple[ModelCheck, ...] = ()
+    #: Models that were called: `name`, whether it is `ok`, `seconds`, and the `error`; empty when none is configured or
+    #: that was not requested.
+    models: tuple[dict[str, object], ...] = ()
     model_configured: bool = False
 
     @property
@@ -149,8 +140,8 @@ def examine(
         ]
     models = () if summariser is None else _models(summariser)
     for check in models:
-        if not check.ok:
-            message = f"model {check.name} does not answer: {check.error}"
+        if not check["ok"]:
+            message = f"model {check['name']} does not answer: {check['error']}"
             found.append(DoctorFinding("model", "warning", message, "lcm model test"))
     configured = summariser is not None and summariser.has_model
     return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, checks.sqlite(), models, configured)
@@ -213,17 +204,16 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
         message = f"conversation {owner}: its context holds {items[0]}{more} not in the archive"
         is_said = checks.were_here([item for item in items if item.startswith("msg#")])
         yield DoctorFinding("context.hanging", "problem", message, _RESTORE if is_said else _REBUILD, owner, items)
-    for some in checks.uncovered():
-        id_ = some.conversation_id
+    for id_, count, first_id, last_id in checks.uncovered():
         if archive.context.was_cleared(id_, checks.unreachable(id_)):
-            message = f"conversation {id_}: {some.count:,} messages left when lossless-claw handled `/new`"
+            message = f"conversation {id_}: {count:,} messages left when lossless-claw handled `/new`"
             yield DoctorFinding("context.cleared", "note", message, "any command that writes records it", id_)
             continue
         message = (
             f"conversation {id_}: messages that are neither in the context, nor below a summary in it, nor hidden: "
-            f"{some.count:,}"
+            f"{count:,}"
         )
-        ids = tuple(dict.fromkeys((f"msg#{some.first_id}", f"msg#{some.last_id}")))
+        ids = tuple(dict.fromkeys((f"msg#{first_id}", f"msg#{last_id}")))
         yield DoctorFinding("context.uncovered", "problem", message, _REBUILD, id_, ids)
 
 
@@ -243,7 +233,7 @@ def _sources(checks: VerifyReads) -> Iterator[DoctorFinding]:
 def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     """What `lcm verify` finds about rows without reading their text, by table."""
     hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in checks.hanging()}
-    found: defaultdict[str, list[BrokenRow]] = defaultdict(list)
+    found: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)
@@ -334,10 +324,9 @@ def _conversations(archive: Archive) -> Iterator[DoctorFinding]:
             message = f"conversation {id_}: {found.messages} messages fit no conversation of their session, and wait"
             remedy = f"lcm quarantine accept {id_}, or lcm quarantine refuse {id_}"
             yield DoctorFinding("quarantined", "warning", message, remedy, found.beside, (str(id_),))
-    for twin in archive.checks.duplicates():
-        id_ = twin.conversation_id
-        message = f"conversation {id_}: {twin.count} messages seem to be stored twice by an older engine"
-        yield DoctorFinding("duplicates", "note", message, "", id_, (f"msg#{twin.first_id}",))
+    for id_, count, first_id, _ in archive.checks.duplicates():
+        message = f"conversation {id_}: {count} messages seem to be stored twice by an older engine"
+        yield DoctorFinding("duplicates", "note", message, "", id_, (f"msg#{first_id}",))
 
 
 def _state(checks: VerifyReads, live: IngestHealth, schema: int | None, now: datetime) -> Iterator[DoctorFinding]:
@@ -365,9 +354,9 @@ def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
             yield DoctorFinding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
 
 
-def _models(summariser: Summariser) -> tuple[ModelCheck, ...]:
+def _models(summariser: Summariser) -> tuple[dict[str, object], ...]:
     """Ask each configured model for one word; an unconfigured key in the environment is not used."""
-    found = []
+    found: list[dict[str, object]] = []
     for candidate in summariser.candidates():
         chain = replace(summariser.chain(Gate()), candidates=(candidate,), timeout_seconds=_MODEL_SECONDS)
         started, error = time.monotonic(), None
@@ -375,5 +364,6 @@ def _models(summariser: Summariser) -> tuple[ModelCheck, ...]:
             chain(_TEST)
         except LosslessError as failure:
             error = str(failure)
-        found.append(ModelCheck(candidate.name, error is None, round(time.monotonic() - started, 3), error))
+        seconds = round(time.monotonic() - started, 3)
+        found.append({"name": candidate.name, "ok": error is None, "seconds": seconds, "error": error})
     return tuple(found)

@@ -238,7 +238,7 @@ class EngineParts:
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
-            self.archive.debts.observe(id_, seen, self.archive.context_tokens(id_), now)
+            self.archive.guards.observe_cache(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
                 learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:
@@ -444,7 +444,7 @@ class HostSupport(EngineGroup):
         return self.history_budget(session, budget=budget, model=model).tokens
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
-        """Record how many tokens a model's provider counted, or refused, in a prompt of so many by our estimate."""
+        """Record the estimated tokens of a prompt, and what the model's provider counted or refused."""
         from lossless.compaction.compactor import record_token_count
 
         with self._archive.writing():
@@ -483,14 +483,14 @@ class HostSupport(EngineGroup):
         return self._archive.context.counts(self._parts.conversation_id(session))
 
     def shows_all(self, session: SessionRef | int, count: int, prompts: int | None) -> bool:
-        """Whether a window of so many messages is complete: nothing older, no pins, no focus.
+        """Whether a window with this number of messages is complete: nothing older, no pins, no focus.
 
         So many of them are system prompts; without a number, its system prompts must be complete, too.
         """
         archive = self._archive
         with archive.reading():
             id_ = self._parts.conversation_id(session)
-            if archive.pins_and_briefs.pins(id_) or archive.pins_and_briefs.active_brief(id_) is not None:
+            if archive.prompts.pins(id_) or archive.prompts.active_brief(id_) is not None:
                 return False
             if archive.context.counts(id_) == (count, 0):
                 return True

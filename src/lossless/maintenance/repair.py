@@ -24,7 +24,7 @@ from lossless.maintenance.surgery.rewriting import (
 )
 from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ConversationRemover
-from lossless.store.maintenance.surgery import Rebuilder
+from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
 if TYPE_CHECKING:
@@ -72,7 +72,10 @@ def plan_repair(
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
         found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
         targets = tuple(rewrite_target(archive, one, marks[one.id]) for one in subtree_by_subtree(found))
-        work, debt = RewritePlan(conversation_id, targets, "repair", is_upward=True), archive.debts.get(conversation_id)
+        work, debt = (
+            RewritePlan(conversation_id, targets, "repair", is_upward=True),
+            archive.guards.debt(conversation_id),
+        )
     doubts = []
     if len(targets) > MAX_TARGETS:
         doubts.append(f"{len(targets)} summaries are more than {MAX_TARGETS}")
@@ -108,7 +111,7 @@ def apply_reindex(
     archive: Archive,
     progress: Callable[[int], None] | None = None,
     *,
-    anew: bool = False,
+    again: bool = False,
     batch: int = REINDEX_BATCH,
     vault: Vault | None = None,
 ) -> ReindexReport:
@@ -133,7 +136,7 @@ def apply_reindex(
             advance(some)
 
     with archive.writing():
-        if anew or archive.index.has_stray_passages or archive.checks.damaged_indexes():
+        if again or archive.index.has_stray_passages or archive.checks.damaged_indexes():
             archive.index.empty()
         archive.index.renew_upstream()
     drops = (archive.index.drop_gone, archive.index.drop_gone_summaries, archive.versions.drop_gone)
@@ -229,9 +232,9 @@ class RebuildPlan:
 def plan_rebuild(archive: Archive) -> RebuildPlan:
     """What is wrong and can be derived; read-only."""
     with archive.reading():
-        work = Rebuilder(archive)
-        sources, miscounted = tuple(work.without_sources()), tuple(work.miscounted())
-        return RebuildPlan(tuple(work.contexts()), sources, miscounted, tuple(work.counters()))
+        work = SurgeryWrites(archive)
+        sources, miscounted = tuple(work.summaries_without_sources()), tuple(work.miscounted_summaries())
+        return RebuildPlan(tuple(work.wrong_contexts()), sources, miscounted, tuple(work.wrong_counters()))
 
 
 def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> RebuildPlan:
@@ -239,18 +242,18 @@ def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> Rebui
     if plan_rebuild(archive).is_none:
         return RebuildPlan((), (), (), ())
     with applying(archive, now, backup, "rebuild"):
-        work = Rebuilder(archive)
-        sources = tuple(work.without_sources())
+        work = SurgeryWrites(archive)
+        sources = tuple(work.summaries_without_sources())
         for summary_id in sources:
-            work.link(summary_id)
-        miscounted = tuple(work.miscounted())
-        work.recount(list(miscounted))
-        contexts = tuple(work.contexts())
+            work.restore_sources(summary_id)
+        miscounted = tuple(work.miscounted_summaries())
+        work.recount_derived(list(miscounted))
+        contexts = tuple(work.wrong_contexts())
         for conversation_id in contexts:
-            work.context(conversation_id, now)
-        counters = tuple(work.counters())
+            work.rebuild_context(conversation_id, now)
+        counters = tuple(work.wrong_counters())
         for conversation_id in counters:
-            work.count(conversation_id)
+            work.count_conversation(conversation_id)
     return RebuildPlan(contexts, sources, miscounted, counters)
 
 

@@ -349,4 +349,4 @@ class HostTranscripts(EngineGroup):
         if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None
         request = self._parts.request(conversation, None)
-        return self._parts.loop.fold_import(request, may_ask_model=may_ask_model, most=most, progress=progress)
+        return self._parts.loop.fold_import(request, may_ask_model=may_ask_model, limit=most, progress=progress)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
@@ -15,7 +15,7 @@ from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import TextRemover
-from lossless.store.maintenance.integrity import WordTotals
+from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
 
@@ -25,27 +25,12 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import BrokenRow, DerivedValues
+    from lossless.store.maintenance.integrity import DerivedValues
     from lossless.store.versions import Version
 
-Severity = Literal["error", "warning"]
 _PAGE = 500
 _LATER = "that is recorded when the archive is opened for writing"
 _NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
-
-
-@dataclass(frozen=True, slots=True)
-class VerificationProblem:
-    """A violated rule: which rule, which row, what is wrong."""
-
-    check: str
-    table: str
-    id: str
-    detail: str
-    severity: Severity = "error"
-
-    def __str__(self) -> str:
-        return f"{self.severity}: {self.table} {self.id}: {self.detail} ({self.check})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +163,8 @@ def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
         yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
 
 
-def _problem(check: str, offender: BrokenRow) -> VerificationProblem:
-    return VerificationProblem(check, offender.table, offender.id, offender.detail)
+def _problem(check: str, offender: VerificationProblem) -> VerificationProblem:
+    return replace(offender, check=check)
 
 
 def _check_messages(
@@ -295,7 +280,7 @@ def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationPro
         yield from _index_offenders("version_index", archive.checks.index_totals("version_index", totals))
 
 
-def _index_offenders(table: str, found: Iterable[BrokenRow]) -> Iterator[VerificationProblem]:
+def _index_offenders(table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
     return _readable("index", table, (_problem("index", one) for one in found))
 
 

@@ -143,28 +143,29 @@ class _RollingWeights(dict[str, int]):
         return weight
 
 
-class MarkCutter:
-    """Removes texts of which only marks are kept; rounds of forgetting apply in their order."""
+def mark_cutter(marker: PhraseMarker, rounds: Sequence[Sequence[PhraseMark]]) -> CutText:
+    """Removes texts of which only marks are kept; rounds of forgetting apply in their order.
 
-    def __init__(self, marker: PhraseMarker, rounds: Sequence[Sequence[PhraseMark]]) -> None:
-        self._marker = marker
-        self._rounds = [_by_length(some) for some in rounds]
-        self._all = _by_length([mark for some in rounds for mark in some])
-        self._clean: OrderedDict[bytes, None] = OrderedDict()
+    What it returns gives back the same object for a text that has none of them.
+    """
+    by_round = [_by_length(some) for some in rounds]
+    of_all = _by_length([mark for some in rounds for mark in some])
+    clean: OrderedDict[bytes, None] = OrderedDict()
 
-    def __call__(self, text: str) -> str:
-        """The text without the marked texts; the same object when there are none."""
-        print_ = self._marker.digest(text.encode("utf-8", "surrogatepass"))
-        if print_ in self._clean:
+    def cut(text: str) -> str:
+        print_ = marker.digest(text.encode("utf-8", "surrogatepass"))
+        if print_ in clean:
             return text
-        if not self._marker.spans(text, self._all):
-            self._clean[print_] = None
-            if len(self._clean) > _REMEMBERED:
-                self._clean.popitem(last=False)
+        if not marker.spans(text, of_all):
+            clean[print_] = None
+            if len(clean) > _REMEMBERED:
+                clean.popitem(last=False)
             return text
-        for marks in self._rounds:
-            text = _without(text, self._marker.spans(text, marks))
+        for marks in by_round:
+            text = _without(text, marker.spans(text, marks))
         return text
+
+    return cut
 
 
 def _by_length(marks: Iterable[PhraseMark]) -> dict[int, dict[int, frozenset[bytes]]]:

@@ -5,7 +5,7 @@ values as the store's `NewMessage`. Stored: `StoredMessage`, or `MessageSketch` 
 Reference: `MessageItem` in a context, `TailRow` for alignment, `MessageRow` in lists; they hold ids and sizes, and no
 parts, because contexts and windows have thousands of messages and most are only counted or compared. Other records
 about messages are rows of one table (`PartRow`, `Version`), or say which message of another archive or conversation
-is meant (`MessageKey`, `StoredRef`).
+is meant (`MessageKey`, `MessageRef`).
 """
 
 from __future__ import annotations

@@ -2,36 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 from math import isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from lossless.model.messages import ToolCall
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 Raw: TypeAlias = dict[str, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RequestedCall:
-    """A tool call in a reply."""
-
-    id: str
-    name: str
-    #: An object, or the original JSON text.
-    input: Any
-
-    @property
-    def arguments(self) -> Any:
-        """The arguments as an object; text that is not JSON stays text."""
-        if not isinstance(self.input, str):
-            return self.input
-        try:
-            return json.loads(self.input or "{}")
-        except (ValueError, RecursionError):
-            return self.input
 
 
 class ReplyEvents(ABC):
@@ -147,11 +127,11 @@ class ProviderAPI(ABC):
     def reply_messages(self, reply: Raw) -> list[Raw]:
         """The messages that the reply adds to the conversation, as clients send them back."""
 
-    def calls(self, reply: Raw) -> list[RequestedCall]:
+    def calls(self, reply: Raw) -> list[ToolCall]:
         """The tool calls in the reply."""
         kind, id_, arguments = self.call_fields
         return [
-            RequestedCall(str(item.get(id_)), str(item.get("name")), item.get(arguments))
+            ToolCall(str(item.get(id_)), str(item.get("name")), item.get(arguments))
             for item in dicts_in(reply.get(self.items_field))
             if item.get("type") == kind
         ]
@@ -162,13 +142,13 @@ class ProviderAPI(ABC):
         kept = [item for item in items if item.get("type") != kind or str(item.get("name")) not in names]
         return reply if len(kept) == len(items) else reply | {self.items_field: kept}
 
-    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[RequestedCall, str]]) -> Raw:
+    def answered(self, body: Raw, reply: Raw, answers: Sequence[tuple[ToolCall, str]]) -> Raw:
         """The next request: the reply, and the tool results."""
         messages = [*self.messages(body), *self.reply_messages(reply), *self.results(answers)]
         return body | {self.messages_field: messages}
 
     @abstractmethod
-    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
         """The tool results as messages."""
 
     def joined(self, first: Raw, second: Raw) -> Raw:

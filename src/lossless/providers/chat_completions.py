@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from lossless.model.messages import ToolCall
 from lossless.providers.api import (
     ProviderAPI,
     Raw,
     ReplyEvents,
-    RequestedCall,
     add_usage,
     dict_or_empty,
     dicts_in,
@@ -58,9 +58,9 @@ class ChatCompletions(ProviderAPI):
         spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
         return [message] if spoken else []
 
-    def calls(self, reply: Raw) -> list[RequestedCall]:
+    def calls(self, reply: Raw) -> list[ToolCall]:
         calls = [(call, dict_or_empty(call.get("function"))) for call in dicts_in(_message(reply).get("tool_calls"))]
-        return [RequestedCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
+        return [ToolCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
 
     def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
         """The message without these calls; an empty list is removed."""
@@ -72,7 +72,7 @@ class ChatCompletions(ProviderAPI):
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
         return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
 
-    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
         return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
 
     def joined(self, first: Raw, second: Raw) -> Raw:

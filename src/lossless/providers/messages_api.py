@@ -9,7 +9,6 @@ from lossless.providers.api import (
     ProviderAPI,
     Raw,
     ReplyEvents,
-    RequestedCall,
     dict_or_empty,
     dicts_in,
     is_dict_list,
@@ -20,6 +19,8 @@ from lossless.recall.tools import anthropic_tools
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from lossless.model.messages import ToolCall
 
 #: Delta types, and the fields that they extend.
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -70,7 +71,7 @@ class MessagesApi(ProviderAPI):
         content = dicts_in(reply.get("content"))
         return [{"role": "assistant", "content": content}] if content else []
 
-    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
         """One message."""
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return [{"role": "user", "content": results}]

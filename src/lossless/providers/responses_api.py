@@ -8,7 +8,6 @@ from lossless.providers.api import (
     ProviderAPI,
     Raw,
     ReplyEvents,
-    RequestedCall,
     dict_or_empty,
     dicts_in,
     is_dict_list,
@@ -18,6 +17,8 @@ from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
+
+    from lossless.model.messages import ToolCall
 
 _BEGINNINGS = frozenset(("response.created", "response.queued", "response.in_progress"))
 _ENDINGS = frozenset(("response.completed", "response.incomplete", "response.failed"))
@@ -74,7 +75,7 @@ class ResponsesApi(ProviderAPI):
     def reply_messages(self, reply: Raw) -> list[Raw]:
         return dicts_in(reply.get("output"))
 
-    def results(self, answers: Sequence[tuple[RequestedCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
         return [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in answers]
 
     def stream(self, hidden: Collection[str]) -> ResponseStream:

@@ -129,10 +129,10 @@ def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple
 
     The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
     """
-    remaining, least = window - reply - overhead, max(1, window // _LEAST_SHARE)
-    if remaining >= least:
+    remaining, minimum = window - reply - overhead, max(1, window // _LEAST_SHARE)
+    if remaining >= minimum:
         return remaining, 0, ""
-    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, least)
+    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, minimum)
     why = f"tools and system prompt take {overhead:,} and the reply may take {reply:,} of {window:,} tokens"
     return budget, budget - remaining, why
 
@@ -268,8 +268,8 @@ def shows_all(engine: Engine, report: AppendReport, window: Sequence[Raw], *, pr
     """
     if report.conversation_id is None:
         return True
-    said, head = len(window) - len(report.skipped), None if prompts else count_system_head(window)
-    return engine.host.shows_all(report.conversation_id, said, head)
+    message_count, head = len(window) - len(report.skipped), None if prompts else count_system_head(window)
+    return engine.host.shows_all(report.conversation_id, message_count, head)
 
 
 def holds_payload(window: Iterable[Raw], threshold: int) -> bool:

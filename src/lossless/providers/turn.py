@@ -5,9 +5,10 @@ With the history `append` a request has only new messages, and a repeated reques
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.context.render import RECALL_POLICY
 from lossless.errors import BadInput, BadMessage
@@ -37,7 +38,8 @@ if TYPE_CHECKING:
     from lossless.ingest.run import AppendReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, Session
-    from lossless.providers.api import ProviderAPI, ReplyEvents, RequestedCall
+    from lossless.model.messages import ToolCall
+    from lossless.providers.api import ProviderAPI, ReplyEvents
 
 #: What the messages of a request are: the whole window, or only new messages.
 History: TypeAlias = Literal["window", "append"]
@@ -49,14 +51,14 @@ def append_new(engine: Engine, session: Session, window: Sequence[Raw]) -> Appen
     Nothing is stored of a repeated request, and the lost reply leaves the context.
     """
     head = count_system_head(window)
-    prompts, said = window[:head], window[head:]
-    if not incoming.read_events(said)[0]:
+    prompts, messages = window[:head], window[head:]
+    if not incoming.read_events(messages)[0]:
         raise BadInput("the request has no new message, and with the history `append` that is what it is for")
     with engine.admin.transaction():
         if prompts:
             engine.sync(session, prompts)
-        known = engine.host.find_resent(session, said)
-        report = engine.append(session, said[known.count :])
+        known = engine.host.find_resent(session, messages)
+        report = engine.append(session, messages[known.count :])
         if known.lost and report.conversation is not None:
             engine.host.abandon(report.conversation, known.lost)
     return report
@@ -139,7 +141,7 @@ class Turn:
     _bare: Raw = field(default_factory=dict)
     _tools: tuple[Raw, ...] = ()
     #: Replies with recall calls, and their results.
-    _recalled: list[tuple[Raw, list[tuple[RequestedCall, str]]]] = field(default_factory=list)
+    _recalled: list[tuple[Raw, list[tuple[ToolCall, str]]]] = field(default_factory=list)
     #: Tokens sent besides the conversation.
     _overhead: int = 0
     #: The window's size, the tokens reserved for the reply, and those besides the conversation, recall tools included.
@@ -307,8 +309,8 @@ class Turn:
         if keeping.history == "append" and self.not_kept is None:
             with keeping.engine.admin.transaction():
                 if is_new and self._whole is not None:
-                    said = keeping.dialect.reply_messages(self._whole)
-                    self._kept = keeping.engine.append(keeping.session, said).message_ids
+                    messages = keeping.dialect.reply_messages(self._whole)
+                    self._kept = keeping.engine.append(keeping.session, messages).message_ids
                 if self._kept:
                     keeping.engine.append(keeping.session, (), key=cut_off_key(self._kept[0]))
 
@@ -359,7 +361,7 @@ class Turn:
         model = name.encode("utf-8", "replace").decode()  # a lone surrogate is not a valid name
         return ModelIdentity(keeping.provider, keeping.dialect.format, model)
 
-    def _go_on(self, reply: Raw, calls: list[RequestedCall]) -> None:
+    def _go_on(self, reply: Raw, calls: list[ToolCall]) -> None:
         """Answers recall calls and prepares the next request; older history makes way for the results."""
         dialect = self.keeping.dialect
         self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
@@ -371,28 +373,28 @@ class Turn:
                 self._show(made)
         self._with_recall()
 
-    def _answer(self, call: RequestedCall, count: int) -> str:
+    def _answer(self, call: ToolCall, count: int) -> str:
         if self.rounds > _ROUNDS:
             return _ENOUGH
         given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
         limit = (self.budget // 2 - given) // count
         if limit < _LEAST_ANSWER:
             return _ENOUGH
-        return recall_text(self.keeping.engine, self.keeping.session, call.name, call.arguments, limit)
+        return recall_text(self.keeping.engine, self.keeping.session, call.name, call_arguments(call), limit)
 
     def _record(self, reply: Raw) -> None:
         """Store what the client sees, with the provider's count for the last round."""
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        said, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
+        messages, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
         prompt = 0 if self.rounds else usage["prompt_tokens"]
         counted = usage if prompt > 0 else {"output_tokens": usage["output_tokens"]}
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = self._limits.store(
             keeping.session,
-            new_messages=said if is_added else None,
-            window=None if is_added else [*self.window, *said],
+            new_messages=messages if is_added else None,
+            window=None if is_added else [*self.window, *messages],
             whole=not is_added,
             overhead=self._overhead,
             usage=counted if self._is_counted else None,
@@ -427,3 +429,13 @@ def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw
     dialect = kind()
     tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
     return tuple(tools), overhead_tokens(RECALL_POLICY, tools)
+
+
+def call_arguments(call: ToolCall) -> Any:
+    """The arguments as an object; text that is not JSON stays text."""
+    if not isinstance(call.input, str):
+        return call.input
+    try:
+        return json.loads(call.input or "{}")
+    except (ValueError, RecursionError):
+        return call.input

@@ -32,7 +32,7 @@ from lossless.recall.scope import Caller, GrepRequest, Scope, not_in_scope
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from lossless.recall.delegate import ReaderModel
+    from lossless.llm.completion import Complete
     from lossless.recall.evidence import Evidence
     from lossless.recall.scope import Grep
     from lossless.recall.tools import Toolbox
@@ -290,9 +290,9 @@ def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]
     """The ids among them that are in the archive and in scope."""
     named = list(references)
     homes: dict[str, int] = {}
-    summaries = archive.lineage.nodes(known.id for known in named if known.kind == "summary")
+    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
     homes |= {node.id: node.conversation_id for node in summaries.values()}
-    places = archive.lineage.places(known.message_id for known in named if known.kind == "message")
+    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
     homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
     files = archive.files.many(known.id for known in named if known.kind == "file")
     homes |= {stored.id: stored.conversation_id for stored in files.values()}
@@ -435,7 +435,7 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     having = Counter(term for item in best for term in {hit.term for hit in finder.find(item.text, 1)})
     kinds = _KINDS_OF_ANSWER.items()
     kind = next((answer for asked, answer in kinds if re.search(rf"\b{asked}", question, re.I)), None)
-    top, said, source = 0.0, "", best[0]
+    top, best_sentence, source = 0.0, "", best[0]
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
@@ -449,8 +449,8 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
             if value > top:
-                top, said, source = value, sentence, item
-    return f"{said} ({quotation_place(source)})" if said else ""
+                top, best_sentence, source = value, sentence, item
+    return f"{best_sentence} ({quotation_place(source)})" if best_sentence else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -489,7 +489,7 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
     if box.delegate is not None and not box.archive.read_only:
         with _granted(work) as task:
             outcome = ask_delegate(box.delegate, task)
-            grant = box.archive.grants.get(task.grant_id)
+            grant = box.archive.guards.grant(task.grant_id)
         if isinstance(outcome, DelegateReply) and grant is not None:
             outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
         return outcome, "delegate"
@@ -499,36 +499,38 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
         none = DelegateReply("No model is configured, and no evidence was found.")
         return replace(packed, answer=text) if packed.cited_ids else none, "evidence"
     refusal = ""
-    for model in box.models[:2]:
+    for name, complete in box.models[:2]:
         try:
-            return _ask_reader(work, model)
+            return _ask_reader(work, name, complete)
         except ModelError as error:
             refusal = str(error)
     return DelegateError(refusal, "spawn"), "none"
 
 
-def _ask_reader(work: _ConversationTask, model: ReaderModel) -> tuple[DelegateReply | DelegateError, str]:
+def _ask_reader(work: _ConversationTask, name: str, complete: Complete) -> tuple[DelegateReply | DelegateError, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
     box = work.box
     wanted: Strategy = box.settings.expand_query_strategy
     if box.archive.read_only:
         wanted = "pack"  # a grant is a row, and here none can be written
-    elif wanted == "auto" and box.archive.grants.remembered(_MEMORY + model.name) == "pack":
+    elif wanted == "auto" and box.archive.guards.remembered(_MEMORY + name) == "pack":
         wanted = "pack"
     if wanted != "pack":
         with _granted(work) as task:
             reader = Caller(Session(key=task.session_key), task.grant_id, work.caller.host_has_subagents)
             use = partial(box.call, caller=reader)
-            outcome = delegate.run_tool_loop(model, task, use, work.until, box.monotonic)
+            outcome = delegate.run_tool_loop(complete, task, use, work.until, box.monotonic)
         is_clumsy = isinstance(outcome, DelegateError) and outcome.phase in ("read_reply", "parse_reply")
         if wanted == "loop" or not is_clumsy:
             return outcome, "loop"
     packed = _gather(work, work.token_cap)
     question = work.question
-    outcome = delegate.ask_with_evidence(model, question.prompt, packed, question.max_tokens, work.until, box.monotonic)
+    outcome = delegate.ask_with_evidence(
+        complete, question.prompt, packed, question.max_tokens, work.until, box.monotonic
+    )
     if wanted == "auto" and isinstance(outcome, DelegateReply):
         with box.archive.writing():
-            box.archive.grants.remember(_MEMORY + model.name, "pack")
+            box.archive.guards.remember(_MEMORY + name, "pack")
     return outcome, "pack"
 
 

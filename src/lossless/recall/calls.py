@@ -217,8 +217,8 @@ def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
     if len(text) <= MAX_RESULT_CHARS or "answer" not in details:
         return text
     rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
-    room = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
-    return json.dumps(rest | {"answer": found.text[: max(0, room)]}, ensure_ascii=False)
+    space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+    return json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
 
 
 def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
@@ -230,8 +230,8 @@ def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
 
 def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     scope = _scope(box, args, caller)
-    most = args["maxTokens"] or box.settings.recall_max_tokens
-    found = recall(box.archive, scope, args["question"], most, box.clock(), _question_ids(box, caller))
+    limit = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recall(box.archive, scope, args["question"], limit, box.clock(), _question_ids(box, caller))
     return _with_scope_warning(scope, str(found), {"evidence": [_evidence_details(item) for item in found.evidence]})
 
 
@@ -248,8 +248,8 @@ def _evidence_details(item: Evidence) -> dict[str, Any]:
 def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     """What was said in a time. `BadInput` when the words name none."""
     scope = _scope(box, args, caller)
-    most = args["maxTokens"] or box.settings.recall_max_tokens
-    found = recent(box.archive, scope, args["when"], most, box.clock(), _question_ids(box, caller))
+    limit = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recent(box.archive, scope, args["when"], limit, box.clock(), _question_ids(box, caller))
     topics = [
         {
             "conversationId": topic.conversation_id,

@@ -47,14 +47,6 @@ _UNKNOWN_MODEL = re.compile(
 
 
 @dataclass(frozen=True, slots=True)
-class ReaderModel:
-    """A model that answers questions: a name to remember it by, and the callable."""
-
-    name: str
-    complete: Complete
-
-
-@dataclass(frozen=True, slots=True)
 class DelegateTask:
     """One question to one conversation, with everything that a reader needs to answer it."""
 
@@ -281,7 +273,7 @@ class _LoopTranscript:
 
 
 def run_tool_loop(
-    model: ReaderModel, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
+    complete: Complete, task: DelegateTask, use: UseTool, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateError:
     """A task done by a model that calls tools. A model that refuses the very first call raises.
 
@@ -294,19 +286,21 @@ def run_tool_loop(
         if seconds <= 0:
             return timeout_failure(task.seconds)
         try:
-            text = completion.ask_within(model.complete, script.prompt(MAX_LOOP_STEPS - step), seconds).text
+            text = completion.ask_within(complete, script.prompt(MAX_LOOP_STEPS - step), seconds).text
         except ModelTimeout:
             return timeout_failure(task.seconds)
         except (ModelError, GuardOpen) as error:
             if not step and is_model_refusal(error):
                 raise
             return DelegateError(str(error), "wait" if step else "spawn")
-        said = next((fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None)
-        if said is not None and _is_call(said):
-            script.add(said, use(said["tool"], said["args"]))
+        reply_fields = next(
+            (fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None
+        )
+        if reply_fields is not None and _is_call(reply_fields):
+            script.add(reply_fields, use(reply_fields["tool"], reply_fields["args"]))
             continue
-        if said is not None:
-            reply = reply_from_fields(said)
+        if reply_fields is not None:
+            reply = reply_from_fields(reply_fields)
             truncated = reply.truncated or (script.truncated and script.left <= 0)
             return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
@@ -362,13 +356,13 @@ def gather_evidence(
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
     wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits])
-    room = TextBudget(token_cap)
+    space = TextBudget(token_cap)
     taken: list[tuple[datetime, str, str]] = []
     truncated = False
     for at, id_, block, is_cut in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
         tokens = estimate_tokens(block)
-        if room.holds(len(block), tokens):
-            room = room.less(len(block), tokens)
+        if space.holds(len(block), tokens):
+            space = space.less(len(block), tokens)
             taken.append((at, id_, block))
             truncated |= is_cut
     ids = tuple(id_ for _, id_, _ in sorted(taken))
@@ -382,7 +376,7 @@ def gather_evidence(
 
 
 def _evidence_items(
-    archive: Archive, scope: Scope, ids: Iterable[str], most: int
+    archive: Archive, scope: Scope, ids: Iterable[str], limit: int
 ) -> Iterable[tuple[datetime, str, str, bool]]:
     """Things by id as they are shown, each within `most` tokens: when, id, text, whether it is cut. What is out of
     scope is left out.
@@ -399,12 +393,12 @@ def _evidence_items(
             title, at, text = message_header(message), message.created_at, message_text(message.message)
         else:
             continue
-        kept = TextBudget(most).head(text)
+        kept = TextBudget(limit).head(text)
         yield at, id_, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text
 
 
 def ask_with_evidence(
-    model: ReaderModel, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
+    complete: Complete, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateError:
     """One answer from one prompt. A model that refuses raises."""
     started = clock()
@@ -417,7 +411,7 @@ def ask_with_evidence(
     )
     prompt = Prompt(EVIDENCE_SYSTEM_PROMPT, user, max_tokens + _REPLY_TOKENS, 0.0, "answer")
     try:
-        text = completion.ask_within(model.complete, prompt, until - started).text
+        text = completion.ask_within(complete, prompt, until - started).text
     except ModelTimeout:
         return timeout_failure(until - started)
     except (ModelError, GuardOpen) as error:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.graph import LineageNode
+    from lossless.store.views import LineageNode
 
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
@@ -158,8 +158,8 @@ def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, budget:
     shown = text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     if end == start + len(whole):
         return TextPage(shown, start, end)
-    left = -1 if lines is None else lines - text.count("\n")
-    cursor = results.encode_cursor("file", {"id": file_id, "o": end, "n": left})
+    remaining = -1 if lines is None else lines - text.count("\n")
+    cursor = results.encode_cursor("file", {"id": file_id, "o": end, "n": remaining})
     return TextPage(shown, start, end, cursor, None if text else "the cap is too small to show anything")
 
 
@@ -212,7 +212,7 @@ def vault_opener(vault: Vault) -> OpenFile:
             vault.read(stored, 0, 0)
         except (NotFound, ArchiveError):
             return None
-        return lambda offset, most: vault.read(stored, offset, most).data
+        return lambda offset, length: vault.read(stored, offset, length).data
 
     return open_file
 
@@ -286,7 +286,7 @@ def _describe_summary(
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, budget)
     used_in = archive.summaries.used_in(summary_id)
-    root = archive.lineage.nodes([summary_id])[summary_id]
+    root = archive.listings.summary_nodes([summary_id])[summary_id]
     cap, source = _budget(archive, scope, request)
     branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
@@ -371,7 +371,7 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
     below: dict[str, list[LineageNode]] = {}
     listed, layer = {root.id}, [root.id] if root.source_count else []
     while layer:
-        sources = archive.lineage.sources(layer)
+        sources = archive.listings.nodes_below(layer)
         fresh = {node.id for nodes in sources.values() for node in nodes} - listed
         if not fresh or (below and len(listed) + len(fresh) > _MOST_BRANCHES):
             break
@@ -390,10 +390,10 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
 
 def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
     if scope.grant is not None:
-        left = (archive.grants.get(scope.grant.id) or scope.grant).remaining
+        remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         if request.token_cap is None:
-            return left, "delegated_grant_remaining"
-        return min(request.token_cap, left), "request"
+            return remaining, "delegated_grant_remaining"
+        return min(request.token_cap, remaining), "request"
     if request.token_cap is not None:
         return request.token_cap, "request"
     return request.default_cap, "config_default"
@@ -413,8 +413,8 @@ def _describe_message(
     stored = found[0]
     require_in_scope(scope, stored.conversation_id, name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
-    message, place = stored.message, (stored.conversation_id, stored.seq)
-    before, after = (next(iter(side(*place)), None) for side in (archive.lineage.before, archive.lineage.after))
+    message, place, views = stored.message, (stored.conversation_id, stored.seq), archive.listings
+    before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
     leaf = archive.summaries.covering([message_id]).get(message_id)
     page = _text_page(name, message_text(message), request.cursor, budget)
     versions, parts = archive.versions.of(message_id), [part_label(part) for part in message.parts]
@@ -569,4 +569,4 @@ def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:
     if text is None or (text.startswith(_REFERENCE_HEAD) and stored.id in text[:200]):
         return None
     data = text.encode("utf-8", "surrogateescape")
-    return lambda offset, most: data[offset : offset + most]
+    return lambda offset, length: data[offset : offset + length]

@@ -249,7 +249,7 @@ def recall(
     asks_order = spoken is None and ASKS_ORDER.search(question) is not None
     in_order = asks_order or (spoken is None and asks_course(question))
     notes = [note, _IN_ORDER if asks_order and ranked else ""]
-    notes += [f"msg#{later} is a newer word on msg#{earlier}." for later, earlier in newer.items()]
+    notes += [f"msg#{later} is newer than msg#{earlier} on the same matter." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
     budget = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))

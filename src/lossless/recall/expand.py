@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.graph import LineageNode
+    from lossless.store.views import LineageNode
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,9 +116,15 @@ _AHEAD = 8
 _BATCH, _LARGEST_BATCH = 4, 64
 
 
+#: Where one is: the index of the stop, and of the message in it.
+WalkPlace: TypeAlias = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
-class WalkStop:
-    """One thing on the way: the text of a summary, or messages in a row."""
+class WalkStep:
+    """A stop on the way: a summary, or messages in a row; then, of these, one message. Its text is read when it is
+    come to.
+    """
 
     kind: Literal["summary", "messages"]
     #: The summary; for messages, the leaf that they were folded into, or empty.
@@ -127,38 +133,27 @@ class WalkStop:
     #: What a summary is a source of.
     source_of: str | None = None
     message_ids: tuple[int, ...] = ()
-
-
-#: Where one is: the index of the stop, and of the message in it.
-WalkPlace: TypeAlias = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class WalkStep:
-    """A summary or a message on the way; its text is read when it is come to."""
-
-    stop: WalkStop
-    message_id: int | None
+    message_id: int | None = None
     title: str = ""
     text: str = ""
 
     @property
     def name(self) -> str:
-        return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
+        return self.id if self.message_id is None else f"msg#{self.message_id}"
 
     def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
         """A place in its text."""
-        return self.name, "" if self.message_id is None else self.stop.id, offset, backwards
+        return self.name, "" if self.message_id is None else self.id, offset, backwards
 
     def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
-        stop, total = self.stop, len(self.text)
+        total = len(self.text)
         end = total if end is None else end
         kind: Literal["summary", "message"] = "summary" if self.message_id is None else "message"
-        under = stop.source_of if kind == "summary" else stop.id or None
+        under = self.source_of if kind == "summary" else self.id or None
         text = self.text[start:end]
         block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
         tokens = estimate_tokens(block)
-        return ExpandedPiece(kind, self.name, text, start, end, total, stop.level, under, block, tokens)
+        return ExpandedPiece(kind, self.name, text, start, end, total, self.level, under, block, tokens)
 
     def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
         """As much as fits from `start` on, or up to `end`; None when nothing does."""
@@ -177,7 +172,7 @@ class WalkStep:
 class ExpansionWalk:
     """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
-    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStop]) -> None:
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStep]) -> None:
         self._archive, self._scope, self.stops = archive, scope, stops
         self._messages: dict[str, tuple[int, ...]] = {}
 
@@ -185,7 +180,7 @@ class ExpansionWalk:
         """From a place on."""
         after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
         return self._load(
-            WalkStep(self.stops[index], id_)
+            replace(self.stops[index], message_id=id_)
             for index, ids in after
             for id_ in ids[start[1] if index == start[0] else 0 :]
         )
@@ -194,7 +189,7 @@ class ExpansionWalk:
         """From just before a place back to the beginning."""
         before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
         return self._load(
-            WalkStep(self.stops[index], id_)
+            replace(self.stops[index], message_id=id_)
             for index, ids in before
             for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
         )
@@ -207,11 +202,11 @@ class ExpansionWalk:
             messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
             summaries = {
                 found.id: found
-                for found in self._archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
+                for found in self._archive.summaries.many([step.id for step in batch if step.message_id is None])
             }
             for step in batch:
                 if step.message_id is None:
-                    if summary := summaries.get(step.stop.id):
+                    if summary := summaries.get(step.id):
                         when = format_span(summary.earliest_at, summary.latest_at)
                         title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
                         yield replace(step, title=title, text=summary.content)
@@ -240,20 +235,20 @@ class ExpansionWalk:
         if stop.id not in self._messages:
             near = self.stops[max(0, index - _AHEAD) : index + _AHEAD]
             leaves = [other.id for other in near if other.kind == "messages" and not other.message_ids]
-            found = self._archive.lineage.leaf_messages(leaves)
+            found = self._archive.listings.leaf_messages(leaves)
             self._messages |= {leaf: tuple(found.get(leaf, ())) for leaf in leaves}
         return self._messages[stop.id]
 
 
 def walk_below(
     archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int, *, messages: bool
-) -> list[WalkStop]:
+) -> list[WalkStep]:
     """The stops below some summaries, `depth` layers down, sources right behind what they were folded into.
 
     Messages are a layer. A leaf that is a root itself is opened; others only with `messages`.
     """
     sources = _sources(archive, scope, roots, depth)
-    stops: list[WalkStop] = []
+    stops: list[WalkStep] = []
     shown: set[str] = set()
     opened: set[str] = set()
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None) for root in reversed(roots)]
@@ -261,14 +256,14 @@ def walk_below(
         node, level, source_of = todo.pop()
         if level and node.id not in shown:
             shown.add(node.id)
-            stops.append(WalkStop("summary", node.id, level, source_of))
+            stops.append(WalkStep("summary", node.id, level, source_of))
         if node.id in opened or level >= depth or not (node.source_count or messages or not level):
             continue
         opened.add(node.id)
         if node.source_count:
             todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
         else:
-            stops.append(WalkStop("messages", node.id, level + 1))
+            stops.append(WalkStep("messages", node.id, level + 1))
     return stops
 
 
@@ -281,7 +276,7 @@ def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth
             break
         if len(found) + len(layer) > _MOST:
             raise BadInput("there are too many summaries below; expand a branch of it, or fewer layers")
-        read = archive.lineage.sources(layer)
+        read = archive.listings.nodes_below(layer)
         got = {id_: [node for node in nodes if scope.allows(node.conversation_id)] for id_, nodes in read.items()}
         found |= got
         nodes = chain.from_iterable(got.values())
@@ -323,8 +318,8 @@ def expand(
             raise recall_scope.grant_refused("the grant allows no expansion below what is named")
         request = replace(request, max_depth=min(request.max_depth, grant.max_depth))
 
-    def read(left: int | None) -> Expansion:
-        cap = request.token_cap if left is None else min(request.token_cap, left)
+    def read(remaining: int | None) -> Expansion:
+        cap = request.token_cap if remaining is None else min(request.token_cap, remaining)
         with archive.reading():
             walk, centre = _plan(archive, scope, request)
             return _page(replace(request, token_cap=cap), walk, start, centre)
@@ -350,15 +345,15 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
         return _centred(archive, scope, around, roots)
     stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
-        stops.append(WalkStop("messages", "", 0, message_ids=tuple(message_ids)))
+        stops.append(WalkStep("messages", "", 0, message_ids=tuple(message_ids)))
     return ExpansionWalk(archive, scope, stops), None
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
     """The named summaries and messages, each checked against scope and grant."""
-    nodes = archive.lineage.nodes(named.id for named in references if named.kind == "summary")
+    nodes = archive.listings.summary_nodes(named.id for named in references if named.kind == "summary")
     message_ids = [named.message_id for named in references if named.kind == "message"]
-    places = archive.lineage.places(message_ids)
+    places = archive.listings.message_places(message_ids)
     for named in references:
         node, place = nodes.get(named.id), places.get(named.message_id)
         require_in_scope(scope, node.conversation_id if node else place[0] if place else None, named.id)
@@ -373,21 +368,21 @@ def _centred(
     archive: Archive, scope: Scope, message_id: int, roots: Sequence[LineageNode]
 ) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
-    place = archive.lineage.places([message_id]).get(message_id)
+    place = archive.listings.message_places([message_id]).get(message_id)
     name = f"msg#{message_id}"
     if place is None:
         raise not_in_scope(scope, name)
     require_in_scope(scope, place[0], name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
-    if roots and (leaf is None or not archive.lineage.is_below(leaf, [root.id for root in roots])):
+    if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = ExpansionWalk(archive, scope, [WalkStop("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, scope, [WalkStep("messages", leaf, 1)])
     else:
-        before = archive.lineage.before(*place, NEIGHBOUR_COUNT)
-        after = archive.lineage.after(*place, NEIGHBOUR_COUNT)
-        around = WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))
+        before = archive.listings.ids_before(*place, NEIGHBOUR_COUNT)
+        after = archive.listings.ids_after(*place, NEIGHBOUR_COUNT)
+        around = WalkStep("messages", "", 0, message_ids=(*before, message_id, *after))
         leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)
     assert found is not None

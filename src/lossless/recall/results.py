@@ -342,17 +342,17 @@ def render_search_result(found: SearchResult) -> str:
     for key, (first, last) in found.spans.items():
         titles[key] = f"### {key}" + (f" ({format_moment(first)} to {format_moment(last)})" if first or last else "")
     lines = _result_head(found)
-    room = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
+    space = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
     blocks = [
         ([] if list(groups) == ["message"] else [titles.get(key, f"### {key}")]) + hits for key, hits in groups.items()
     ]
     shown = 0
     for line in chain.from_iterable(blocks):
-        if len(line) + 1 > room:
+        if len(line) + 1 > space:
             lines.append(f"(truncated: {shown} of {len(found.hits)} hits fit)")
             break
         lines.append(line)
-        room -= len(line) + 1
+        space -= len(line) + 1
         shown += not line.startswith("### ")
     lines += ["", _OPENING] if found.hits else ["Nothing was found."]
     if found.cursor:

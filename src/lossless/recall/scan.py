@@ -70,7 +70,7 @@ def scan_scope(
     where: SearchScope,
     search_in: SearchIn,
     pattern: ScanPattern,
-    most: int,
+    limit: int,
     seconds: float,
     start: SearchPlace | None = None,
     share: float = TEXT_TIME_SHARE,
@@ -88,23 +88,23 @@ def scan_scope(
     found = ScanResult()
     if search_in != "summaries":
         messages = _messages(archive, where, pattern, start, time_left)
-        found = _scanned(messages, pattern, most, seconds * share, time_left)
+        found = _scanned(messages, pattern, limit, seconds * share, time_left)
     if search_in != "messages":
         summaries = archive.search.all_summaries(where, start)
-        found = merge_scans(found, _scanned(summaries, pattern, most, seconds * share, time_left), most)
+        found = merge_scans(found, _scanned(summaries, pattern, limit, seconds * share, time_left), limit)
     return found
 
 
-def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, most: int) -> list[ScanMatch]:
+def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, limit: int) -> list[ScanMatch]:
     """Of these texts the ones that hold the pattern, newest first."""
     spots = [spot for source in texts if (spot := _match_in(source, pattern, 1.0)) is not None]
-    return sorted(spots, key=_newest_first)[:most]
+    return sorted(spots, key=_newest_first)[:limit]
 
 
 def _scanned(
     texts: Iterable[AnyText | SearchPlace | None],
     pattern: ScanPattern,
-    most: int,
+    limit: int,
     longest: float,
     time_left: Callable[[], float],
 ) -> ScanResult:
@@ -113,24 +113,24 @@ def _scanned(
     slow = 0
     last: AnyText | None = None
     for source in texts:
-        left = time_left()
+        remaining = time_left()
         if source is None or isinstance(source, SearchPlace):
             return ScanResult(tuple(spots), source, True, slow)
-        if left <= 0 and last is not None:
+        if remaining <= 0 and last is not None:
             return ScanResult(tuple(spots), last.place, True, slow)
         try:  # one text in any case, so that the next call gets ahead
-            spot = _match_in(source, pattern, longest if last is None else min(left, longest))
+            spot = _match_in(source, pattern, longest if last is None else min(remaining, longest))
         except TimeoutError:
             spot, slow = None, slow + 1
         if spot is not None:
             spots.append(spot)
-            if len(spots) > most:
-                return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+            if len(spots) > limit:
+                return ScanResult(tuple(spots[:limit]), spots[limit - 1].source.place, False, slow)
         last = source
     return ScanResult(tuple(spots), slow=slow)
 
 
-def merge_scans(messages: ScanResult, summaries: ScanResult, most: int) -> ScanResult:
+def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> ScanResult:
     """Both in one order; of summaries only those that come before the place where the messages broke off."""
     spots = sorted((*messages.spots, *summaries.spots), key=_newest_first)
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
@@ -138,8 +138,8 @@ def merge_scans(messages: ScanResult, summaries: ScanResult, most: int) -> ScanR
     if stopped is not None:
         spots = [spot for spot in spots if spot.source.place == stopped or not is_behind(spot.source.place, stopped)]
     slow, is_late = messages.slow + summaries.slow, messages.is_late or summaries.is_late
-    if len(spots) > most:
-        return ScanResult(tuple(spots[:most]), spots[most - 1].source.place, False, slow)
+    if len(spots) > limit:
+        return ScanResult(tuple(spots[:limit]), spots[limit - 1].source.place, False, slow)
     return ScanResult(tuple(spots), stopped, is_late, slow)
 
 
@@ -362,13 +362,13 @@ def expanded_size(pattern: str) -> int:
     >>> expanded_size("(?:ab{3}){9000}"), expanded_size("(?:a{1000}){1000}"), expanded_size("a{30000000}")
     (36000, 1000000, 30000000)
     """
-    most = len(pattern)
-    for least in _LEAST.finditer(pattern):
-        most *= max(1, int(least[1][:12]))
-    if most <= MAX_EXPANDED_SIZE or _FOREIGN.search(pattern):
-        return most
+    limit = len(pattern)
+    for minimum in _LEAST.finditer(pattern):
+        limit *= max(1, int(minimum[1][:12]))
+    if limit <= MAX_EXPANDED_SIZE or _FOREIGN.search(pattern):
+        return limit
     parsed = _parsed(pattern)
-    return most if parsed is None or parsed.state.flags & re.VERBOSE else _size(parsed)
+    return limit if parsed is None or parsed.state.flags & re.VERBOSE else _size(parsed)
 
 
 def _size(parsed: Any) -> int:
@@ -459,12 +459,12 @@ class RegexTraits:
         else:
             self.runs.append("")
 
-    def _repeat(self, least: int, most: int, inner: Any) -> None:
+    def _repeat(self, minimum: int, limit: int, inner: Any) -> None:
         """A repeat of one letter or one set is a choice; of anything more, possibly of endless ones."""
-        self.choices += 1 if least != most else 0
+        self.choices += 1 if minimum != limit else 0
         self.is_wild |= [kind in _ONE_LETTER for kind, _ in inner] != [True]
         self.runs.append("")
-        if least:
+        if minimum:
             self.through(inner)
             self.runs.append("")
         else:

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
 from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
@@ -55,8 +55,8 @@ def issue_grant(
     until = now + max(ttl, timedelta())
     grant = Grant(id_, issuer, holder, conversation_ids, summary_ids, cap, 0, depth, now, until)
     with archive.writing():
-        archive.grants.sweep(now - ENDED_GRANT_TTL, now, _MARKS)
-        archive.grants.issue(grant)
+        archive.guards.sweep_grants(now - ENDED_GRANT_TTL, now, _MARKS)
+        archive.guards.issue_grant(grant)
     return grant
 
 
@@ -82,19 +82,19 @@ def issue_for_child(
 def end_child_grants(archive: Archive, child: str, now: datetime, *, deleted: bool = False) -> None:
     """A sub-agent has ended: its grants are revoked, and taken off it when its session is gone, too."""
     with archive.writing():
-        archive.grants.revoke_held_by(child, now)
+        archive.guards.revoke_grants_of(child, now)
         if deleted:
-            archive.grants.unbind(child)
+            archive.guards.unbind_grants(child)
 
 
 def held_grant(archive: Archive, holder: str | None, grant_id: str | None, now: datetime) -> Grant | None:
     """The grant that a session reads under, valid or not; None when it has none."""
     if grant_id is not None:
-        grant = archive.grants.get(grant_id)
+        grant = archive.guards.grant(grant_id)
         if grant is None:
             raise grant_refused("unknown grant")
         return grant
-    return archive.grants.held_by(holder, now) if holder else None
+    return archive.guards.grant_of(holder, now) if holder else None
 
 
 def check_grant(grant: Grant | None, now: datetime) -> Grant:
@@ -110,7 +110,7 @@ def check_grant(grant: Grant | None, now: datetime) -> Grant:
 
 def check_grant_summary(archive: Archive, grant: Grant | None, summary_id: str) -> None:
     """Raises unless a summary is one of the grant's, or below one; a grant that names none covers all."""
-    if grant is not None and grant.summary_ids and not archive.lineage.is_below(summary_id, grant.summary_ids):
+    if grant is not None and grant.summary_ids and not archive.listings.is_below(summary_id, grant.summary_ids):
         raise grant_refused(f"summary {summary_id} is not in the grant")
 
 
@@ -118,7 +118,7 @@ def check_grant_message(archive: Archive, grant: Grant | None, message_id: int) 
     """Raises unless a message is below one of the grant's summaries; a grant that names none covers all."""
     if grant is not None and grant.summary_ids:
         leaf = archive.summaries.covering([message_id]).get(message_id)
-        if leaf is None or not archive.lineage.is_below(leaf, grant.summary_ids):
+        if leaf is None or not archive.listings.is_below(leaf, grant.summary_ids):
             raise grant_refused(f"message msg#{message_id} is not in the grant")
 
 
@@ -132,15 +132,15 @@ def read_and_charge(
     if grant is None:
         return read(None)
     for _ in range(_TRIES):
-        left = check_grant(archive.grants.get(grant.id), now).remaining
-        if left <= 0:
+        remaining = check_grant(archive.guards.grant(grant.id), now).remaining
+        if remaining <= 0:
             raise grant_refused(f"the token budget of {grant.token_cap:,} is used up")
-        found = read(left)
+        found = read(remaining)
         tokens = tokens_of(found)
         if not tokens:
             return found
         with archive.writing():
-            if archive.grants.charge(grant.id, tokens, now):
+            if archive.guards.charge_grant(grant.id, tokens, now):
                 return found
     raise grant_refused("the grant ended, or others use it at the same time")
 
@@ -402,9 +402,6 @@ class GrepRequest:
     sort: SortOrder = "relevance"
 
 
-class Grep(Protocol):
-    """A search within a scope; raises `BadInput` for a pattern or a cursor that cannot be used."""
-
-    def __call__(
-        self, archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
-    ) -> SearchResult: ...
+#: A search within a scope, of an archive by a request at a moment, from a `cursor` on if given; raises `BadInput` for a
+#: pattern or a cursor that cannot be used.
+Grep: TypeAlias = "Callable[..., SearchResult]"

@@ -88,9 +88,9 @@ def _version_hits(
             newest = next(spots, None)
             if newest is not None and find(current.indexed) is None:
                 kind, (text, matches) = newest
-                said = _VERSION_LABELS[kind]
-                places = tuple((start + len(said), stop + len(said)) for start, stop in matches)
-                yield replace(_hit_of_text(current, 0.0, (said + text, places)), version=kind)
+                label = _VERSION_LABELS[kind]
+                places = tuple((start + len(label), stop + len(label)) for start, stop in matches)
+                yield replace(_hit_of_text(current, 0.0, (label + text, places)), version=kind)
 
 
 def _find_regex(regex: Regex, seconds: float, text: str) -> Snippet | None:
@@ -237,7 +237,7 @@ class _Search:
             for hit in found
         )
         above = {*leaves.values(), *(str(hit.id) for hit in hits if hit.kind == "summary")}
-        nodes = archive.lineage.nodes(above) if above else {}
+        nodes = archive.listings.summary_nodes(above) if above else {}
         spans = {id_: (node.earliest_at, node.latest_at) for id_, node in nodes.items()}
         return SearchResult(self.request, self.scope, hits, total, hint, truncated, rest, spans)
 
@@ -285,16 +285,16 @@ def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> Searc
         find, match = _words_in_version(request.pattern[:MAX_PATTERN_CHARS])
         seconds = min(_LOOK_SECONDS, seconds)
     found_in = _version_hits(asked.archive, asked.where, find, match, seconds)
-    room = request.limit - len(found.hits)
+    space = request.limit - len(found.hits)
     known = {hit.id for hit in found.hits if hit.matches}
-    more = list(islice((hit for hit in found_in if hit.id not in known), offset, offset + room + 1))
+    more = list(islice((hit for hit in found_in if hit.id not in known), offset, offset + space + 1))
     if not more:
         return found
-    rest = SearchStart(offset + room, is_version=True) if len(more) > room else found.next
+    rest = SearchStart(offset + space, is_version=True) if len(more) > space else found.next
     hint = None if found.hint == NOTHING_FOUND_HINT else found.hint
-    shown = {hit.id for hit in more[:room]}
-    hits = [*(hit for hit in found.hits if hit.id not in shown), *more[:room]]
-    return asked.findings(hits, found.total + len(more), hint, rest, truncated=len(more) > room)
+    shown = {hit.id for hit in more[:space]}
+    hits = [*(hit for hit in found.hits if hit.id not in shown), *more[:space]]
+    return asked.findings(hits, found.total + len(more), hint, rest, truncated=len(more) > space)
 
 
 def check_request(request: GrepRequest) -> GrepRequest:

@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lossless.files.vault import Vault
-    from lossless.recall.delegate import Delegate, ReaderModel
+    from lossless.llm.completion import Complete
+    from lossless.recall.delegate import Delegate
     from lossless.recall.describe import OpenFile
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
@@ -403,8 +404,8 @@ class Toolbox:
     clock: Callable[[], datetime] = lambda: datetime.now(UTC)
     #: The bytes of stored files; without it their text comes from messages, where it still is there.
     vault: Vault | None = None
-    #: The model that answers questions, and the one to ask when that refuses.
-    models: tuple[ReaderModel, ...] = ()
+    #: The model that answers questions, and the one to ask when that refuses, each with a name to remember it by.
+    models: tuple[tuple[str, Complete], ...] = ()
     #: The host's own sub-agents.
     delegate: Delegate | None = None
     monotonic: Callable[[], float] = time.monotonic

@@ -125,14 +125,14 @@ class Access:
         passed: list[tuple[str, str]] = []
         keys: dict[str, str] = {}
         for name, value in pairs:
-            left = self._without_token(name, value)
-            if left and name in _KEY_HEADERS:
-                keys.setdefault(name, left)
-            elif left is not None and name not in _KEY_HEADERS:
-                passed.append((name, left))
+            remaining = self._without_token(name, value)
+            if remaining and name in _KEY_HEADERS:
+                keys.setdefault(name, remaining)
+            elif remaining is not None and name not in _KEY_HEADERS:
+                passed.append((name, remaining))
         ordered = [(name, keys[name]) for name in _KEY_HEADERS if name in keys]
-        whose = "\0".join(value for _, value in ordered) or self.token
-        return AccessGranted((*passed, *ordered), hashlib.sha256(whose.encode("utf-8", "replace")).hexdigest()[:12])
+        key_text = "\0".join(value for _, value in ordered) or self.token
+        return AccessGranted((*passed, *ordered), hashlib.sha256(key_text.encode("utf-8", "replace")).hexdigest()[:12])
 
     def _without_token(self, name: str, value: str) -> str | None:
         """A header's value for the provider; None for a header that would reveal the token."""

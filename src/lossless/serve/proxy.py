@@ -31,7 +31,7 @@ from lossless.serve.access import (
     SESSION_HEADER,
     TOKEN_HEADER,
 )
-from lossless.serve.proxy_bodies import JsonListCache, read_body, rewrite_body
+from lossless.serve.proxy_bodies import JsonLists, read_body, rewrite_body
 from lossless.serve.proxy_relay import NOT_KEPT_HEADER, OVER_HEADER, SHORTENED_HEADER, RelayResponse, error_response
 from lossless.serve.proxy_sessions import SessionFinder
 
@@ -153,7 +153,8 @@ class Proxy:
 
     def __init__(self, engine: Engine, access: Access, options: ProxyOptions) -> None:
         self._engine, self._access, self._options = engine, access, options
-        self._sessions, self._lists = SessionFinder(engine, options.by), JsonListCache()
+        self._sessions = SessionFinder(engine, options.by)
+        self._lists: JsonLists = []
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(options.timeout, connect=15.0),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
@@ -210,8 +211,8 @@ class Proxy:
         granted: AccessGranted,
         headers: Mapping[str, str],
     ) -> Turn:
-        told = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
-        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in told if id_), None)
+        given_ids = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
+        own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in given_ids if id_), None)
         header = headers.get(SESSION_HEADER) or own
         body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")

@@ -8,7 +8,7 @@ import zlib
 from dataclasses import dataclass, field
 from itertools import groupby
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
 
@@ -20,29 +20,27 @@ _BLANKS = re.compile(r"[ \t\n\r]*")
 _LEAST, _MOST, _REMEMBERED = 4_096, 1 << 20, 8
 
 
-@dataclass(slots=True)
-class JsonListCache:
-    """The last long lists that were parsed, each up to the end of its last member; their values are never modified."""
-
-    _known: list[tuple[str, list[Any]]] = field(default_factory=list)
-
-    def read(self, text: str, start: int) -> tuple[list[Any], int]:
-        """The list at this position, and where it ends. It shares its members with the cached list that it extends."""
-        begun = [known for known in self._known if text.startswith(known[0], start)]
-        if begun:
-            longest = max(begun, key=lambda known: len(known[0]))
-            self._known = [known for known in self._known if known is not longest]
-            members, end = _gone_on(text, start + len(longest[0]), [*longest[1]])
-        else:
-            members, end = JSON_READER.raw_decode(text, start)
-        if _LEAST <= end - start <= _MOST:
-            whole = text[start : end - 1].rstrip(" \t\n\r")
-            if whole.endswith("}"):  # a number might continue
-                self._known = [*self._known[1 - _REMEMBERED :], (whole, members)]
-        return members, end
+#: The last long lists that were parsed, each with its text up to the end of its last member; they are never modified.
+JsonLists: TypeAlias = list[tuple[str, list[Any]]]
 
 
-def read_json_object(text: str, lists: JsonListCache) -> tuple[Raw, dict[str, tuple[int, int]]]:
+def _read_list(text: str, start: int, lists: JsonLists) -> tuple[list[Any], int]:
+    """The list at this position, and where it ends. It shares its members with the cached list that it extends."""
+    begun = [known for known in lists if text.startswith(known[0], start)]
+    if begun:
+        longest = max(begun, key=lambda known: len(known[0]))
+        lists[:] = [known for known in lists if known is not longest]
+        members, end = _gone_on(text, start + len(longest[0]), [*longest[1]])
+    else:
+        members, end = JSON_READER.raw_decode(text, start)
+    if _LEAST <= end - start <= _MOST:
+        whole = text[start : end - 1].rstrip(" \t\n\r")
+        if whole.endswith("}"):  # a number might continue
+            lists[:] = [*lists[1 - _REMEMBERED :], (whole, members)]
+    return members, end
+
+
+def read_json_object(text: str, lists: JsonLists) -> tuple[Raw, dict[str, tuple[int, int]]]:
     """The object in a text, and the position of each of its values; raises ValueError for anything else.
 
     Raises BadInput for an infinite number.
@@ -55,7 +53,9 @@ def read_json_object(text: str, lists: JsonListCache) -> tuple[Raw, dict[str, tu
     while not is_over:
         key, at = JSON_READER.raw_decode(text, at)
         start = skip_mark(":", text, at)
-        value, end = lists.read(text, start) if text.startswith("[", start) else JSON_READER.raw_decode(text, start)
+        value, end = (
+            _read_list(text, start, lists) if text.startswith("[", start) else JSON_READER.raw_decode(text, start)
+        )
         if not isinstance(key, str):
             raise ValueError(key)
         raw[key], places[key] = value, (start, end)
@@ -126,7 +126,7 @@ class RequestBody:
         return _bytes(self.text[start:end]) if self.data is None else memoryview(self.data)[start:end]
 
 
-def read_body(content: bytes, encoding: str, lists: JsonListCache | None = None) -> RequestBody | None:
+def read_body(content: bytes, encoding: str, lists: JsonLists | None = None) -> RequestBody | None:
     """The object in a request's bytes; None when it cannot be read. `lists` caches lists of earlier requests.
 
     Raises BadInput for an infinite number, which some JSON writers produce.
@@ -136,7 +136,7 @@ def read_body(content: bytes, encoding: str, lists: JsonListCache | None = None)
         return None
     try:
         text = data.decode(json.detect_encoding(data), "surrogatepass")
-        raw, places = read_json_object(text, JsonListCache() if lists is None else lists)
+        raw, places = read_json_object(text, [] if lists is None else lists)
     except BadInput:
         raise
     except (ValueError, RecursionError):
@@ -182,12 +182,19 @@ def _value(body: RequestBody, key: str, value: Any) -> list[bytes | memoryview]:
     before = body.raw[key]
     if value is before:
         return [body.piece(start, end)]
-    members = _Members(body, start, end)
-    return _list(members, before, value) if type(before) is type(value) is list else [_json(value)]
+    return _list(body, (start, end), before, value) if type(before) is type(value) is list else [_json(value)]
 
 
-def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:
-    """A changed list: runs of its old members keep their text."""
+def _list(body: RequestBody, place: tuple[int, int], before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:
+    """A changed list: runs of its old members keep their text, in which they are looked up as far as needed."""
+    text, start, ends = body.text, place[0] + 1, list[int]()
+
+    def end_of(n: int) -> int:
+        while len(ends) <= n:
+            at = skip_mark(",", text, ends[-1]) if ends else skip_blanks(text, start)
+            ends.append(JSON_READER.raw_decode(text, at)[1])
+        return ends[n]
+
     index = {id(item): n for n, item in enumerate(before) if type(item) is dict}
     known = [index.get(id(item)) for item in changed]
     pieces: list[bytes | memoryview] = [b"["]
@@ -196,28 +203,10 @@ def _list(members: _Members, before: list[Any], changed: list[Any]) -> list[byte
             pieces += [_json([changed[k] for k in run])[1:-1], b","]
         else:
             old = [k + shift for k in run]
-            pieces += [members.piece(old[0], None if old[-1] == len(before) - 1 else old[-1]), b","]
+            first = start if old[0] == 0 else skip_mark(",", text, end_of(old[0] - 1))
+            last = place[1] - 1 if old[-1] == len(before) - 1 else end_of(old[-1])
+            pieces += [body.piece(first, last), b","]
     return [*pieces[:-1], b"]"] if changed else [b"[]"]
-
-
-class _Members:
-    """The members of a list in a text; positions are found on demand."""
-
-    def __init__(self, body: RequestBody, start: int, end: int) -> None:
-        self._body, self._start, self._last = body, start + 1, end - 1
-        self._ends: list[int] = []
-
-    def piece(self, first: int, last: int | None) -> bytes | memoryview:
-        """The text of the members from one to another, or to the last."""
-        start = self._start if first == 0 else skip_mark(",", self._body.text, self._end(first - 1))
-        return self._body.piece(start, self._last if last is None else self._end(last))
-
-    def _end(self, n: int) -> int:
-        text = self._body.text
-        while len(self._ends) <= n:
-            start = skip_mark(",", text, self._ends[-1]) if self._ends else skip_blanks(text, self._start)
-            self._ends.append(JSON_READER.raw_decode(text, start)[1])
-        return self._ends[n]
 
 
 def _json(value: Any) -> bytes:

@@ -13,15 +13,14 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.settings.setting import mask_passwords
 from lossless.store import migrate
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations, PinsAndBriefs, TranscriptRecords
+from lossless.store.conversations import Conversations, TranscriptRecords
 from lossless.store.database import Database
 from lossless.store.files import LargeFileRows
-from lossless.store.graph import SummaryLineage
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
 from lossless.store.rows import RowDigests, digest_triggers
 from lossless.store.search import WRITE_ERRORS, FullTextSearch
-from lossless.store.state import Grants, Guards, IngestMemory, PendingCompactions, Prompts, Tombstones
+from lossless.store.state import Guards, IngestMemory, Prompts, Tombstones
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
@@ -57,12 +56,8 @@ class Archive:
         self.row_digests = RowDigests(database)
         self.search = FullTextSearch(database)
         self.versions = Versions(database, self.index, self.search)
-        self.pins_and_briefs = PinsAndBriefs(database)
         self.prompts = Prompts(database)
-        self.debts = PendingCompactions(database)
         self.guards = Guards(database)
-        self.lineage = SummaryLineage(database)
-        self.grants = Grants(database)
         self.checks = VerifyReads(database)
         self.listings = Listings(database)
         self.transcripts = TranscriptRecords(database, self.messages)
@@ -90,7 +85,8 @@ class Archive:
                 return cls(database)
             migrate.migrate(database)
             database.prepare = list(digest_triggers())
-            database.reconnect()
+            for statement in database.prepare:
+                database.run(statement)
             archive = cls(database)
             database.before_commit = archive.row_digests.settle
             # for example a damaged search index, which can be rebuilt only when it is open
@@ -116,9 +112,8 @@ class Archive:
         found, within = copy(self), json.dumps(shown)
         found._shown = frozenset(shown)
         found.messages, found.summaries = self.messages.limited(within), self.summaries.limited(within)
-        found.files, found.lineage = self.files.limited(within), self.lineage.limited(within)
+        found.files, found.listings = self.files.limited(within), self.listings.limited(within)
         found.versions, found.search = self.versions.limited(within), self.search.limited(within)
-        found.listings = self.listings.limited(within)
         return found
 
     @property

@@ -1,4 +1,4 @@
-"""Conversations, pins, briefs, transcripts and histories: rows ⇄ values.
+"""Conversations, transcripts and histories: rows ⇄ values.
 
 Upstream columns and metadata keys are translated here only; columns of other programs never make a read fail.
 """
@@ -18,13 +18,13 @@ from lossless.errors import NotFound
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
-from lossless.model.records import QuarantinedConversation, StoredBrief, TranscriptDecision
+from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import TableAccess, by_ids, column_time, load_queries, time_or_epoch
+from lossless.store.database import TableAccess, column_time, load_queries, time_or_epoch
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.model.messages import Json, JsonObject
@@ -187,102 +187,6 @@ class Conversations(TableAccess):
 
 
 @dataclass(frozen=True, slots=True)
-class PinRow:
-    """A pinned text or message."""
-
-    id: int
-    message_id: int | None
-    content: str
-    at: datetime | None
-
-
-class PinsAndBriefs(TableAccess):
-    """Reads and writes what is shown in addition to the context; writes need a transaction."""
-
-    queries = load_queries("extras", "briefs")
-
-    def pins(self, conversation_id: int) -> list[PinRow]:
-        return self._records(PinRow, "pins", conversation_id=conversation_id)
-
-    def pin(
-        self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
-    ) -> int:
-        """Pin a text or a message; returns the pin's id."""
-        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
-        return self._db.last_id()
-
-    def unpin(self, conversation_id: int, pin_id: int) -> None:
-        """Remove a pin; raises `NotFound`."""
-        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
-        if not self._db.changes():
-            raise NotFound("pin", pin_id)
-
-    def active_brief(self, conversation_id: int) -> StoredBrief | None:
-        """The active focus brief, which covers older summaries, if there is one."""
-        return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
-
-    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
-        """The newest message under each summary of the context; reads the whole graph below."""
-        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
-
-    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
-        """Summaries of the context with older content than a brief's sources, added by surgery."""
-        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
-
-    def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Size and exploration summary of stored files."""
-        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
-
-    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
-        """The briefs of a conversation, newest first."""
-        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
-
-    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
-        """The summaries behind a brief by their role."""
-        found: dict[str, tuple[str, ...]] = {}
-        for summary_id, role in self._rows("sources", id=brief_id):
-            found[role] = (*found.get(role, ()), summary_id)
-        return found
-
-    def add_brief(
-        self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
-    ) -> None:
-        """Write a brief; an active one supersedes earlier ones."""
-        at = row_time(now)
-        latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
-        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
-        self._run("insert", values | {"conversation_id": conversation.id})
-        rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
-        self._run_many("add_source", rows)
-        if brief.status == "active":
-            self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
-
-    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
-        """Deactivate the active brief; False when there was none."""
-        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
-        return self._db.changes() > 0
-
-    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
-        self._run("set_status", id=brief_id, status=status, now=row_time(now))
-
-    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
-        """What came after a brief: messages, their tokens, summaries."""
-        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        try:
-            found = json.loads(brief.raw or "{}")
-        except ValueError:
-            found = {}
-        last = found.get("lastSeq") if isinstance(found, dict) else None
-        # one of another program says only which messages it covers
-        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
-        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
-
-    def last_seq(self, conversation_id: int) -> int:
-        """The seq of the newest message, recorded with a brief."""
-        return self._count("last_seq", conversation_id=conversation_id)
-
-
-@dataclass(frozen=True, slots=True)
 class Checkpoint:
     """How far a transcript was read; everything before `offset` is stored."""
 
@@ -315,20 +219,24 @@ _NONE = bytes(PRINT_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class StoredRef:
-    """A message that another conversation has, or had."""
+class MessageRef:
+    """A message of a transcript's path, or one that another conversation has, or had."""
 
-    #: The beginning of its fingerprint; empty for one that left the context on a branch.
+    #: The beginning of its fingerprint; empty for a record that is no message, and for one that left the context on a
+    #: branch.
     print: bytes
     #: A digest of the host's entry id; empty without one.
     id: bytes
     #: The second of the message, 0 when unknown.
     at: int
-    #: Its row id; 0 when it was deleted.
+    role: str = ""
+    #: Of a path: the entry id, and the size.
+    entry_id: str | None = None
+    tokens: int = 0
+    #: Of a conversation: its row id, 0 when it was deleted.
     row: int = 0
     #: Whether its time is from a transcript; otherwise it may be the time of arrival.
     is_timed: bool = True
-    role: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -336,7 +244,7 @@ class ConversationHistory:
     """The messages of another conversation in order, and whether it followed the same file."""
 
     number: int
-    told: tuple[StoredRef, ...]
+    messages: tuple[MessageRef, ...]
     is_same_file: bool
     #: The second in which it was closed; 0 when unknown.
     ended: int = 0
@@ -443,7 +351,7 @@ class TranscriptRecords(TableAccess):
         if foreign and self._messages is not None:
             prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
         followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
-        refs = tuple(_stored_ref(row, prints) for row in rows)
+        refs = tuple(_message_ref(row, prints) for row in rows)
         is_same_file = bool(path) and followed == path
         return ConversationHistory(conversation_id, refs, is_same_file, _second(ended) if ended else 0)
 
@@ -451,7 +359,7 @@ class TranscriptRecords(TableAccess):
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
             row = self._row("grave", conversation_id=id_)
-            refs = [_stored_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
+            refs = [_message_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
             if row is None or not refs:
                 continue
             times = [one.at if one.is_timed else 0 for one in refs]
@@ -488,18 +396,17 @@ def entry_id_digest(entry_id: str | None) -> bytes:
     return blake2b(entry_id.encode("utf-8", "surrogatepass"), digest_size=8).digest()
 
 
-def _stored_ref(row: Row, prints: dict[int, bytes]) -> StoredRef:
+def _message_ref(row: Row, prints: dict[int, bytes]) -> MessageRef:
     id_, print_, entry_id, created_at, claimed, is_hidden, role = row
     seen = print_ or prints.get(id_, b"")
     is_timed = not claimed and entry_id is not None
-    return StoredRef(
-        b"" if is_hidden else seen[:PRINT_BYTES], entry_id_digest(entry_id), _second(created_at), id_, is_timed, role
-    )
+    print_ = b"" if is_hidden else seen[:PRINT_BYTES]
+    return MessageRef(print_, entry_id_digest(entry_id), _second(created_at), role, row=id_, is_timed=is_timed)
 
 
-def _unpacked(marks: bytes) -> Iterable[StoredRef]:
+def _unpacked(marks: bytes) -> Iterable[MessageRef]:
     for id_, print_, at in _MARK.iter_unpack(marks[: (len(marks) - len(marks) % _MARK.size)]):
-        yield StoredRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
+        yield MessageRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
 
 
 def _second(text: object) -> int:

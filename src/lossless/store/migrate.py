@@ -7,7 +7,7 @@ import shlex
 import time
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import apsw
 
@@ -17,7 +17,7 @@ from lossless.store.database import load_queries, load_schema
 from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from lossless.store.database import Database
 
@@ -62,10 +62,12 @@ def _base() -> tuple[TableColumns, dict[str, str]]:
     """The columns and the definitions of lossless-claw's tables; not a connection, which threads cannot share."""
     connection = apsw.Connection(":memory:")
     connection.execute(load_schema("base"))
-    definitions = {str(name): str(sql) for name, sql in connection.execute(_QUERIES["tables"]).fetchall()}
-    find = connection.execute
-    columns = {name: _columns(find(_QUERIES["file_columns"], {"table": name}).fetchall()) for name in definitions}
-    return columns, definitions
+    return _described(connection)
+
+
+def _described(connection: apsw.Connection) -> tuple[TableColumns, dict[str, str]]:
+    definitions: dict[str, str] = {str(name): str(sql) for name, sql in connection.execute(_QUERIES["tables"])}
+    return _columns(lambda query, bound: connection.execute(query, bound).fetchall(), definitions), definitions
 
 
 def _expected() -> TableColumns:
@@ -78,33 +80,45 @@ def base_columns(table: str) -> tuple[str, ...]:
     return tuple(_expected()[table])
 
 
-def _columns(rows: list[tuple[object, ...]]) -> dict[str, Column]:
-    return {
-        str(name): Column(str(name), str(type_), bool(not_null), None if default is None else str(default), bool(key))
-        for name, type_, not_null, default, key in rows
-    }
+#: The columns of each table and definition that was read: the same text declares the same columns in every file.
+_READ: dict[tuple[str, str], dict[str, Column]] = {}
+
+
+def _columns(run: Callable[[str, dict[str, str]], list[tuple[Any, ...]]], definitions: dict[str, str]) -> TableColumns:
+    for name, sql in definitions.items():
+        if (name, sql) not in _READ:
+            rows = run(_QUERIES["file_columns"], {"table": name})
+            _READ[name, sql] = {row[0]: Column(row[0], row[1], bool(row[2]), row[3], bool(row[4])) for row in rows}
+    return {name: _READ[name, sql] for name, sql in definitions.items()}
+
+
+def _definitions(database: Database) -> dict[str, str]:
+    return dict(database.rows(_QUERIES["tables"]))
 
 
 def read_schema(database: Database) -> TableColumns:
     """The current columns of the tables that we know."""
-    tables = [str(name) for name, _ in database.rows(_QUERIES["tables"]) if name in _expected()]
-    return {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in tables}
+    known = {name: sql for name, sql in _definitions(database).items() if name in _expected()}
+    return _columns(database.rows, known)
 
 
-def _checks(sql: str) -> Iterator[str]:
+@cache
+def _checks(sql: str) -> frozenset[str]:
     """Each `CHECK (…)` of a table's DDL without white space and quotes around names."""
+    found = set()
     for match in re.finditer(r"\bCHECK\s*\(", sql, re.IGNORECASE):
         depth, end = 1, match.end()
         while depth and end < len(sql):
             depth += {"(": 1, ")": -1}.get(sql[end], 0)
             end += 1
-        yield re.sub(r"[\s\"]+", "", sql[match.end() : end - 1]).lower()
+        found.add(re.sub(r"[\s\"]+", "", sql[match.end() : end - 1]).lower())
+    return frozenset(found)
 
 
 def why_refused(database: Database, shape: TableColumns) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected, base = _base()
-    definitions: dict[str, str] = dict(database.rows(_QUERIES["tables"]))
+    definitions = _definitions(database)
     if reason := _other_ids(database.path, shape):
         return reason
     for table, columns in shape.items():
@@ -112,7 +126,7 @@ def why_refused(database: Database, shape: TableColumns) -> str | None:
             unknown = column.name not in expected[table]
             if unknown and column.not_null and column.default is None and not column.is_key:
                 return f"table {table!r} has an unknown column {column.name!r} that must be filled"
-        if changed := set(_checks(definitions[table])) - set(_checks(base[table])):
+        if changed := _checks(definitions[table]) - _checks(base[table]):
             return f"table {table!r} has an unknown rule: CHECK ({sorted(changed)[0]})"
     if "lcm_migration_state" in shape:
         for step, version in database.rows(_QUERIES["steps"]):
@@ -148,10 +162,10 @@ def damage(database: Database) -> list[tuple[str, str]]:
     Other files may be of any version, and a later version may differ. Columns that our own tables got over time may be
     missing, unless there is an unknown one.
     """
-    tables = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
-    if not _is_written(database, tables):
+    definitions = _definitions(database)
+    if not _is_written(database, definitions):
         return []
-    shapes = {name: _columns(database.rows(_QUERIES["file_columns"], {"table": name})) for name in sorted(tables)}
+    shapes = _columns(database.rows, dict(sorted(definitions.items())))
     base, own = _expected(), _own_columns()
     strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
     found = []
@@ -161,7 +175,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
             if renamed is not None or table in shapes:
                 other = f"{renamed!r} has its columns" if renamed else "its declaration names another one"
                 found.append((table, f"it is missing, and {other}"))
-        else:
+        elif there != declared:
             may_lack = declared.keys() if table in _GROWN else OPTIONAL
             found += [(table, detail) for detail in _wrong_columns(table, declared, there, may_lack)]
     return found
@@ -169,17 +183,17 @@ def damage(database: Database) -> list[tuple[str, str]]:
 
 def missing_tables(database: Database) -> tuple[list[str], list[str]]:
     """Tables that one of our files lacks: base tables, and those that lossless adds."""
-    there = {str(name) for name, _ in database.rows(_QUERIES["tables"])}
+    there = _definitions(database)
     if not _is_written(database, there):
         return [], []
-    return sorted(_expected().keys() - there - OPTIONAL), sorted(added_tables() - there)
+    return sorted(_expected().keys() - there.keys() - OPTIONAL), sorted(added_tables() - there.keys())
 
 
-def _is_written(database: Database, tables: set[str]) -> bool:
+def _is_written(database: Database, definitions: dict[str, str]) -> bool:
     """Whether lossless has written a file, in a version up to this one."""
-    if len(added_tables() & tables) * 2 < len(added_tables()):
+    if len(added_tables() & definitions.keys()) * 2 < len(added_tables()):
         return False
-    state = _columns(database.rows(_QUERIES["file_columns"], {"table": "archive_state"}))
+    state = _columns(database.rows, {"archive_state": definitions.get("archive_state", "")})["archive_state"]
     row = database.row(_QUERIES["state"], {"name": "schema"}) if {"name", "value"} <= state.keys() else None
     return row is None or not isinstance(row[0], int) or row[0] <= SCHEMA_VERSION
 
@@ -290,20 +304,18 @@ _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last
 def _own_columns() -> dict[str, dict[str, Column]]:
     """The columns of our own tables, without search indexes."""
     connection = apsw.Connection(":memory:")
-    found = {}
     for statement in split_script(load_schema("additions")):
         if (created := _CREATED.match(statement)) and "VIRTUAL" not in created[0]:
             connection.execute(statement)
-            found[created[1]] = _columns(connection.execute(_QUERIES["file_columns"], {"table": created[1]}).fetchall())
-    return found
+    return _described(connection)[0]
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
     """The columns that our own tables lack in an older file."""
     lacking = {}
-    for table in _GROWN:
+    grown = {name: sql for name, sql in _definitions(database).items() if name in _GROWN}
+    for table, there in _columns(database.rows, grown).items():
         columns = _own_columns()[table]
-        there = _columns(database.rows(_QUERIES["file_columns"], {"table": table}))
         if there and (missing := [column for column in columns.values() if column.name not in there]):
             lacking[table] = missing
     return lacking

@@ -1,5 +1,5 @@
 """State between calls: ingest counters and windows, pending compaction, cache telemetry, leases, spend, breakers,
-recall grants, and marks of forgotten texts.
+recall grants, marks of forgotten texts, pins, briefs, evidence and receipts.
 """
 
 from __future__ import annotations
@@ -9,24 +9,25 @@ import os
 import re
 import secrets
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
 from pathlib import Path
 from struct import pack, unpack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
+from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.context import QuoteSpan
-from lossless.model.masking import MarkCutter, PhraseMark, PhraseMarker
-from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, WindowMark
+from lossless.model.masking import PhraseMark, PhraseMarker, mark_cutter
+from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import Database, TableAccess, column_time, load_queries, row_values, time_or_epoch
+from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, row_values, time_or_epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
@@ -227,33 +228,6 @@ class CacheObservation:
         return "hot" if self.cache_read > 0 else "cold" if self.cache_write > 0 else "unknown"
 
 
-class PendingCompactions(TableAccess):
-    """Reads and writes pending compactions; `compaction.run` interprets them."""
-
-    queries = load_queries("debts")
-
-    def get(self, conversation_id: int) -> CompactionDebt | None:
-        """A conversation's pending compaction; None when it never had one."""
-        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
-
-    def put(self, debt: CompactionDebt) -> None:
-        self._run("put", row_values(debt))
-
-    def pending(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
-        """Conversations with a pending or unfinished compaction, longest waiting first."""
-        days = MAX_SWEEP_TIME / timedelta(days=1)
-        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
-
-    def observe(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
-        """Record a provider's report; informational only."""
-        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
-        self._run("observe", row_values(seen) | more)
-
-    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
-        """Reset the counters after a leaf."""
-        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
-
-
 _HOLDER = re.compile(r"([0-9a-f]{12}):(\d{1,9})-")
 #: Identify a machine, its last boot, and its process namespace.
 _BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
@@ -297,10 +271,35 @@ class LedgerRow:
     result: str
 
 
-class Guards(TableAccess):
-    """Reads and writes limits of model calls."""
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Permission for one session to read some conversations, up to a number of tokens, until a time."""
 
-    queries = load_queries("guards")
+    id: str
+    #: The session that issued it.
+    issuer: str
+    #: The session that may use it; None once it was released.
+    holder: str | None
+    conversation_ids: tuple[int, ...]
+    #: Only these summaries and what is under them; empty means all.
+    summary_ids: tuple[str, ...]
+    token_cap: int
+    tokens_used: int
+    max_depth: int
+    created_at: datetime
+    expires_at: datetime
+    revoked_at: datetime | None = None
+
+    @property
+    def remaining(self) -> int:
+        """How many tokens are left."""
+        return max(0, self.token_cap - self.tokens_used)
+
+
+class Guards(TableAccess):
+    """Pending compactions, leases, limits of model calls, budgets, and grants; writes of grants need a transaction."""
+
+    queries = load_queries("guards", "debts", "grants")
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
@@ -395,62 +394,56 @@ class Guards(TableAccess):
     def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
         self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
 
+    # --- pending compactions; `compaction.run` interprets them ---
 
-@dataclass(frozen=True, slots=True)
-class Grant:
-    """Permission for one session to read some conversations, up to so many tokens, until a moment."""
+    def debt(self, conversation_id: int) -> CompactionDebt | None:
+        """A conversation's pending compaction; None when it never had one."""
+        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
 
-    id: str
-    #: The session that issued it.
-    issuer: str
-    #: The session that may use it; None once it was released.
-    holder: str | None
-    conversation_ids: tuple[int, ...]
-    #: Only these summaries and what is under them; empty means all.
-    summary_ids: tuple[str, ...]
-    token_cap: int
-    tokens_used: int
-    max_depth: int
-    created_at: datetime
-    expires_at: datetime
-    revoked_at: datetime | None = None
+    def put_debt(self, debt: CompactionDebt) -> None:
+        self._run("put", row_values(debt))
 
-    @property
-    def remaining(self) -> int:
-        """How many tokens are left."""
-        return max(0, self.token_cap - self.tokens_used)
+    def pending_debts(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
+        """Conversations with a pending or unfinished compaction, longest waiting first."""
+        days = MAX_SWEEP_TIME / timedelta(days=1)
+        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
 
+    def observe_cache(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
+        """Record a provider's report; informational only."""
+        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
+        self._run("observe", row_values(seen) | more)
 
-class Grants(TableAccess):
-    """Reads and writes grants; writes need a transaction."""
+    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
+        """Reset the counters after a leaf."""
+        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
 
-    queries = load_queries("grants")
+    # --- grants ---
 
-    def issue(self, grant: Grant) -> None:
+    def issue_grant(self, grant: Grant) -> None:
         self._run("issue", row_values(grant))
 
-    def get(self, grant_id: str) -> Grant | None:
+    def grant(self, grant_id: str) -> Grant | None:
         """A grant in any state; None when it never existed or was deleted."""
         return self._record(Grant, "by_id", id=grant_id)
 
-    def held_by(self, holder: str, now: datetime) -> Grant | None:
+    def grant_of(self, holder: str, now: datetime) -> Grant | None:
         """The grant of a session: a valid one, else the newest."""
         return self._record(Grant, "by_holder", holder=holder, now=state_time(now))
 
-    def charge(self, grant_id: str, tokens: int, now: datetime) -> bool:
+    def charge_grant(self, grant_id: str, tokens: int, now: datetime) -> bool:
         """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
         self._run("charge", id=grant_id, tokens=tokens, now=state_time(now))
         return self._db.changes() > 0
 
-    def revoke_held_by(self, holder: str, now: datetime) -> None:
+    def revoke_grants_of(self, holder: str, now: datetime) -> None:
         """End all grants of a session; an earlier end is kept."""
         self._run("revoke_holder", holder=holder, now=state_time(now))
 
-    def unbind(self, holder: str) -> None:
+    def unbind_grants(self, holder: str) -> None:
         """Remove all grants, ended or not, from a session."""
         self._run("unbind", holder=holder)
 
-    def sweep(self, before: datetime, now: datetime, marks: str) -> None:
+    def sweep_grants(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
         self._run("sweep", before=state_time(before))
         self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
@@ -468,13 +461,9 @@ _KEY_BYTES = 32
 EVERYWHERE = 0
 
 
-@dataclass(frozen=True, slots=True)
-class ForgetRound:
-    """Rounds of forgetting: phrases that are removed, or whole messages that are emptied."""
-
-    cut: CutText | None = None
-    #: Keyed digests of fingerprints, each with its conversation.
-    whole: frozenset[tuple[bytes, int]] = field(default=frozenset())
+#: One round of forgetting: what removes phrases, or which whole messages are emptied: keyed digests of their
+#: fingerprints, each with its conversation.
+ForgetRound: TypeAlias = "CutText | frozenset[tuple[bytes, int]]"
 
 
 class Tombstones(TableAccess):
@@ -531,9 +520,9 @@ class Tombstones(TableAccess):
 
         def settle() -> None:
             if phrases:
-                found.append(ForgetRound(cut=MarkCutter(marker, list(phrases))))
+                found.append(mark_cutter(marker, list(phrases)))
             if whole:
-                found.append(ForgetRound(whole=frozenset(whole)))
+                found.append(frozenset(whole))
             phrases.clear()
             whole.clear()
 
@@ -560,10 +549,105 @@ _TRIM_EVERY = 32
 _PAIRS = ("included", "left_out", "evidence")
 
 
-class Prompts(TableAccess):
-    """Reads and writes evidence and receipts; neither contains message text."""
+@dataclass(frozen=True, slots=True)
+class PinRow:
+    """A pinned text or message."""
 
-    queries = load_queries("prompts")
+    id: int
+    message_id: int | None
+    content: str
+    at: datetime | None
+
+
+class Prompts(TableAccess):
+    """Reads and writes what a prompt shows in addition to the context (pins, briefs, evidence), and receipts.
+
+    Evidence and receipts contain no message text. Writes need a transaction.
+    """
+
+    queries = load_queries("prompts", "extras", "briefs")
+
+    def pins(self, conversation_id: int) -> list[PinRow]:
+        return self._records(PinRow, "pins", conversation_id=conversation_id)
+
+    def pin(
+        self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
+    ) -> int:
+        """Pin a text or a message; returns the pin's id."""
+        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
+        return self._db.last_id()
+
+    def unpin(self, conversation_id: int, pin_id: int) -> None:
+        """Remove a pin; raises `NotFound`."""
+        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
+        if not self._db.changes():
+            raise NotFound("pin", pin_id)
+
+    def active_brief(self, conversation_id: int) -> StoredBrief | None:
+        """The active focus brief, which covers older summaries, if there is one."""
+        return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
+
+    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
+        """The newest message under each summary of the context; reads the whole graph below."""
+        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
+
+    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
+        """Summaries of the context with older content than a brief's sources, added by surgery."""
+        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
+
+    def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
+        """Size and exploration summary of stored files."""
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
+
+    def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
+        """The briefs of a conversation, newest first."""
+        return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
+
+    def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
+        """The summaries behind a brief by their role."""
+        found: dict[str, tuple[str, ...]] = {}
+        for summary_id, role in self._rows("sources", id=brief_id):
+            found[role] = (*found.get(role, ()), summary_id)
+        return found
+
+    def add_brief(
+        self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
+    ) -> None:
+        """Write a brief; an active one supersedes earlier ones."""
+        at = row_time(now)
+        latest = None if brief.covered_latest_at is None else row_time(brief.covered_latest_at)
+        values = asdict(brief) | {"session_key": conversation.session_key, "latest": latest, "run": brief.id, "now": at}
+        self._run("insert", values | {"conversation_id": conversation.id})
+        rows = [(brief.id, id_, n, role, at) for role, ids in sources.items() for n, id_ in enumerate(ids)]
+        self._run_many("add_source", rows)
+        if brief.status == "active":
+            self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
+
+    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
+        """Deactivate the active brief; False when there was none."""
+        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
+        return self._db.changes() > 0
+
+    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
+        self._run("set_status", id=brief_id, status=status, now=row_time(now))
+
+    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
+        """What came after a brief: messages, their tokens, summaries."""
+        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
+        try:
+            found = json.loads(brief.raw or "{}")
+        except ValueError:
+            found = {}
+        last = found.get("lastSeq") if isinstance(found, dict) else None
+        # one of another program says only which messages it covers
+        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
+        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
+
+    def last_seq(self, conversation_id: int) -> int:
+        """The seq of the newest message, recorded with a brief."""
+        return self._count("last_seq", conversation_id=conversation_id)
+
+    # --- evidence and receipts ---
 
     def newest_fold(self, conversation_id: int) -> int:
         """A number that changes with each fold; 0 before the first."""

@@ -1,23 +1,28 @@
-"""Read-only views for people: totals and sizes, paged lists, and one record with everything that belongs to it."""
+"""Read-only views: totals and sizes, paged lists, the graph of summaries with neighbours of messages, and one record
+with everything that belongs to it.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
     CompactionDebt,
     ConversationRow,
+    DailyCalls,
+    DailyFolds,
     DepthSizes,
     IngestHealth,
     MessageRow,
     Page,
     PageStart,
     SummaryRow,
+    SummaryShape,
     TimeRange,
 )
 from lossless.model.times import state_time
@@ -34,9 +39,10 @@ from lossless.store.database import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
+    from lossless.model.context import SummaryKind
     from lossless.store.database import Row
 
 #: Which tables and indexes belong to which row of the size report.
@@ -81,36 +87,19 @@ _SIZES: dict[str, Row] = {
 _WHOLE = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ContextShare:
-    """The items of one type in a context."""
-
-    item_type: str
-    count: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileTotals:
-    """Totals of a conversation's large files."""
-
-    count: int
-    bytes: int
-    latest_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class BriefInfo:
-    """An active focus brief, without its text."""
-
-    brief_id: str
-    prompt: str
-    token_count: int
-    target_tokens: int
-    covered_latest_at: datetime | None
-    covered_message_seq: int | None
-    created_at: datetime | None
-    updated_at: datetime | None
+#: The columns of rows that are only shown, by their query.
+_SHOWN = {
+    "context": "item_type count tokens",
+    "files": "count bytes latest_at",
+    "active_brief": (
+        "brief_id prompt token_count target_tokens covered_latest_at covered_message_seq created_at updated_at"
+    ),
+    "frontier": (
+        "session_file_path session_header_id last_seen_size last_seen_mtime_ms last_processed_offset "
+        "last_processed_entry_id last_processed_entry_hash fork_bounded fork_source_message_count "
+        "soft_reset_pruned_at updated_at"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,33 +126,20 @@ class CacheTelemetry:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptFrontier:
-    """How far a host's session file was read."""
-
-    session_file_path: str
-    session_header_id: str | None
-    last_seen_size: int
-    last_seen_mtime_ms: int
-    last_processed_offset: int
-    last_processed_entry_id: str | None
-    last_processed_entry_hash: str | None
-    fork_bounded: bool
-    fork_source_message_count: int
-    soft_reset_pruned_at: datetime | None
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class ConversationDetails:
-    """What is recorded about a conversation besides its messages and summaries."""
+    """What is recorded about a conversation besides its messages and summaries; rows are values by column."""
 
-    context: tuple[ContextShare, ...]
+    #: Of each type of items in the context: how many, and their tokens.
+    context: tuple[dict[str, Any], ...]
     debt: CompactionDebt | None
     telemetry: CacheTelemetry | None
-    frontier: TranscriptFrontier | None
+    #: How far the host's session file was read.
+    frontier: dict[str, Any] | None
     brief_count: int
-    active_brief: BriefInfo | None
-    files: FileTotals
+    #: The active focus brief, without its text.
+    active_brief: dict[str, Any] | None
+    #: How many large files there are, their bytes, and the time of the newest.
+    files: dict[str, Any]
     #: How many items left the context without a summary, by cause.
     hidden: dict[str, int]
 
@@ -177,28 +153,76 @@ class MessageStatus:
     hidden_cause: str | None = None
 
 
+class LineageNode(NamedTuple):
+    """A summary in the graph: sizes and span, no text."""
+
+    id: str
+    conversation_id: int
+    depth: int
+    tokens: int
+    descendant_tokens: int
+    source_message_tokens: int
+    descendant_count: int
+    #: How many summaries it was made of; 0 for a leaf.
+    source_count: int
+    earliest_at: datetime | None
+    latest_at: datetime | None
+
+    @property
+    def kind(self) -> SummaryKind:
+        return "leaf" if self.depth == 0 else "condensed"
+
+
+_BEGINNING_BYTES = 640
+
+
+@dataclass(frozen=True, slots=True)
+class TopSummaries:
+    """A page of top-level summaries, oldest first; how many there are, and which are in the context."""
+
+    ids: tuple[str, ...]
+    total: int
+    in_context: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSize:
+    at: datetime
+    action: str
+    tokens_before: int
+    tokens_after: int
+
+
 class Listings(TableAccess):
-    """Totals, pages of rows, rows by id, fresh tails, and what belongs to one record; never writes."""
+    """Totals, pages of rows, rows by id, fresh tails, the graph of summaries, and what belongs to one record; never
+    writes.
+    """
 
-    queries = load_queries("care", "listings", "details", "debts")
+    queries = load_queries("care", "listings", "details", "debts", "lineage", "outline")
 
-    def conversations(self, limit: int, start: PageStart | None = None) -> Page[ConversationRow]:
-        """Conversations by the time of their last change."""
-        found = self._rows("conversation_page", _ALL | _behind(start) | {"limit": limit + 1, "within": self.within})
+    def conversations(
+        self, limit: int, start: PageStart | None = None, *, by_message: bool = False, span: TimeRange | None = None
+    ) -> Page[ConversationRow]:
+        """Conversations by the time of their last change, or by that of their newest message; only those in `span`."""
+        which = _ALL | _behind(start) | asdict(span or TimeRange()) | {"by_message": by_message, "limit": limit + 1}
+        found = self._rows("conversation_page", which | {"within": self.within})
         return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
         """One conversation with its counts."""
-        which = conversation_range(conversation_id) | _behind(None) | {"limit": 1, "within": self.within}
+        which = conversation_range(conversation_id) | _behind(None) | asdict(TimeRange())
+        which |= {"by_message": False, "limit": 1, "within": self.within}
         return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
-    def _conversations(self, changed: Sequence[Row]) -> list[ConversationRow]:
-        ids = by_ids(id_ for id_, _ in changed)
+    def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
+        ids = by_ids(row[0] for row in found)
         rows = {row[0]: row for row in self._rows("conversations", ids)}
         counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
         return [
-            record_from_row(ConversationRow, (*rows[id_], at, *chain(*(some.get(id_, none) for some, none in counts))))
-            for id_, at in changed
+            record_from_row(
+                ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts)))
+            )
+            for id_, _, changed in found
             if id_ in rows
         ]
 
@@ -322,15 +346,20 @@ class Listings(TableAccess):
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
         return ConversationDetails(
-            context=tuple(self._records(ContextShare, "context", place)),
+            context=tuple(self._shown("context", place)),
             debt=self._record(CompactionDebt, "get", place),
             telemetry=self._record(CacheTelemetry, "telemetry", place),
-            frontier=self._record(TranscriptFrontier, "frontier", place),
+            frontier=next(self._shown("frontier", place), None),
             brief_count=self._count("brief_count", place),
-            active_brief=self._record(BriefInfo, "active_brief", place),
-            files=self._record(FileTotals, "files", place) or FileTotals(0, 0, None),
+            active_brief=next(self._shown("active_brief", place), None),
+            files=next(self._shown("files", place)),
             hidden=dict(self._rows("hidden", place)),
         )
+
+    def _shown(self, query: str, place: dict[str, int]) -> Iterator[dict[str, Any]]:
+        names = _SHOWN[query].split()
+        for row in self._rows(query, place):
+            yield {name: _shown_value(name, raw) for name, raw in zip(names, row, strict=True)}
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
@@ -359,6 +388,86 @@ class Listings(TableAccess):
     def source_messages(self, summary_id: str) -> list[int]:
         """The messages of a leaf, in order; of its own conversation only."""
         return self._column("source_messages", id=summary_id)
+
+    # --- the graph of summaries, and how contexts changed ---
+
+    def summary_nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
+        """Summaries by id; unknown ids are left out."""
+        return {row[0]: _node(row) for row in self._rows("nodes", self._seen(summary_ids))}
+
+    def nodes_below(self, summary_ids: Iterable[str]) -> dict[str, list[LineageNode]]:
+        """The summaries that each of some summaries was made of, in order."""
+        return dict(group_rows(self._rows("nodes_below", self._seen(summary_ids)), lambda *row: _node(row)))
+
+    def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
+        """The ids of the messages that each of some leaves was made of, in order."""
+        return dict(group_rows(self._rows("leaf_messages", by_ids(summary_ids)), lambda id_: id_))
+
+    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
+        """Whether a summary is one of `tops`, or is under one of them at any depth."""
+        return self._row("is_below", **by_ids(tops), id=summary_id) is not None
+
+    def message_places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
+        """Conversation and seq of messages; unknown ids are left out."""
+        found = self._rows("places", self._seen(message_ids))
+        return {id_: (conversation_id, seq) for id_, conversation_id, seq in found}
+
+    def ids_before(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just before a position, oldest first."""
+        return self._column("before", conversation_id=conversation_id, seq=seq, limit=limit)[::-1]
+
+    def ids_after(self, conversation_id: int, seq: int, limit: int = 1) -> list[int]:
+        """Ids of the messages just after a position, oldest first."""
+        return self._column("after", conversation_id=conversation_id, seq=seq, limit=limit)
+
+    def top_summaries(self, conversation_id: int, limit: int, offset: int = 0) -> TopSummaries:
+        """The summaries that are in the context or not a source of any other; oldest first."""
+        rows = self._rows("tops", conversation_id=conversation_id, limit=limit, offset=offset)
+        there = frozenset(id_ for id_, ordinal, _ in rows if ordinal is not None)
+        return TopSummaries(tuple(id_ for id_, _, _ in rows), rows[0][2] if rows else 0, there)
+
+    def summaries_in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
+        """Which of these summaries are in the context."""
+        return frozenset(
+            self._column("summaries_in_context", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
+        )
+
+    def summary_shapes(self, conversation_id: int) -> list[SummaryShape]:
+        """All summaries of a conversation, shallowest first, then by time."""
+        return self._records(SummaryShape, "shapes", conversation_id=conversation_id)
+
+    def summary_edges(self, conversation_id: int) -> list[tuple[str, str]]:
+        """Pairs of a summary and one of its sources, in order."""
+        return self._rows("edges", conversation_id=conversation_id)
+
+    def summary_beginnings(self, conversation_id: int) -> dict[str, str]:
+        """The first words of each summary."""
+        found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)
+        return {id_: column_text(raw) for id_, raw in found}
+
+    def context_sizes(self, conversation_id: int, limit: int) -> list[ContextSize]:
+        """How a context's size changed, oldest first; at most the newest `limit` changes."""
+        return self._records(ContextSize, "context_sizes", conversation_id=conversation_id, limit=limit)[::-1]
+
+    def calls_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyCalls]:
+        """Model calls by day, of one conversation or of all."""
+        return self._records(DailyCalls, "calls_by_day", since=state_time(since), conversation_id=conversation_id)
+
+    def folds_by_day(self, since: datetime, conversation_id: int | None = None) -> list[DailyFolds]:
+        """Folds by day, of one conversation or of all."""
+        return self._records(DailyFolds, "folds_by_day", since=state_time(since), conversation_id=conversation_id)
+
+
+def _node(row: Row) -> LineageNode:
+    return LineageNode(*row[:8], *map(column_time, row[8:]))
+
+
+def _shown_value(name: str, raw: object) -> object:
+    if name.endswith("_at"):
+        return column_time(raw)
+    if name == "fork_bounded":
+        return bool(raw)
+    return column_text(raw) if isinstance(raw, bytes) else raw
 
 
 def _behind(start: PageStart | None) -> dict[str, object]:

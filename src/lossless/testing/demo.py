@@ -43,7 +43,7 @@ QUESTIONS = PLANTED[:3]
     help="Keep the archive in this folder, to look around in it.",
 )  # fmt: skip
 def demo(folder: Path | None) -> None:
-    """Show on a made-up conversation what lossless does.
+    """Show what lossless does, on a made-up conversation.
 
     It takes a few seconds, needs no model and no network, and leaves nothing behind unless --keep is given. Your own
     archive is not touched.
@@ -68,14 +68,15 @@ def run_demo(folder: Path | None) -> bool:
         archive = place / "lcm.db"
         is_right = _tell(archive)
         size = f"The archive takes {archive.stat().st_size / 1024:.0f} kB."
-        _say(f"{size} All of it in {time.perf_counter() - start:.1f} s.")
+        _say(f"{size} The demo took {time.perf_counter() - start:.1f} s.")
+    click.echo()
     if folder is None:
-        click.echo("\n     Nothing was left behind. To look around in it: lcm demo --keep DIR")
+        _detail("Nothing is left of it. To keep the archive: lcm demo --keep DIR")
     else:
-        click.echo(f"\n     Look around:\n     lcm --db {archive} status")
-        click.echo(f"     lcm --db {archive} context -s {SESSION.key}")
-        click.echo(f"     lcm --db {archive} search {PATTERN}")
-    click.echo("     Your own history: lcm init")
+        _detail("Look around:")
+        for command in ("status", f"context -s {SESSION.key}", f"search {PATTERN}"):
+            click.echo(f"     lcm --db {archive} {command}")
+    _detail("To start with your own history: lcm init")
     return is_right
 
 
@@ -87,34 +88,33 @@ def _tell(archive: Path) -> bool:
     with lossless.open(archive, SETTINGS) as engine:
         windows = list(_growing_windows(conversation))
         stored = sum(engine.sync(SESSION, window).stored for window in windows)
-        _say(f"Kept: {len(windows)} turns, each time the host shows all it has so far; {stored} messages stored.")
+        _say(f"Stored in {len(windows)} turns: {stored} messages, each once, although a host repeats all of them.")
 
     with lossless.open(archive, SETTINGS) as engine:
         again = engine.sync(SESSION, conversation)
-        _say(f"Replayed at once, as after a restart: {again.replayed} known, {again.stored} stored.")
+        _say(f"Shown again as a whole, as after a restart: {again.replayed} recognised, {again.stored} stored.")
         stored = sum(engine.sync(SESSION, window).stored for window in windows)
         count = engine.archive.listings.counts().messages
-        _say(f"Replayed turn by turn, as after a crash: {stored} stored. The count stays at {count}.")
+        _say(f"Shown again turn by turn, as after a crash: {stored} stored. There are still {count} messages.")
 
         _fold_and_assemble(engine)
         found = engine.grep(PATTERN, session=SESSION, scope="messages", limit=1).hits
-        _say(
-            f"Searched for {PATTERN!r}: msg#{found[0].id}: {' '.join(found[0].snippet.split())[:90]}…"
-            if found
-            else "Nothing."
-        )
-        _say("Asked in plain words, no model needed:")
+        _say(f"Searched for {PATTERN!r}:")
+        for hit in found:
+            _detail(f"msg#{hit.id}  {' '.join(hit.snippet.split())[:100]}…")
+        _say("Asked in plain words, without a model:")
         for fact in QUESTIONS:
             evidence = engine.recall(fact.question, session=SESSION, max_tokens=800)
             quoted = next((item for item in evidence.evidence if fact.answer.lower() in item.text.lower()), None)
             where = "not shown" if quoted is None else f"{quoted.reference}, {quoted.created_at:%d %B}"
-            click.echo(f"     {fact.question}  →  {fact.answer} ({where})")
+            _detail(fact.question)
+            _detail(f"→ {fact.answer} ({where})", 4)
 
         check = engine.verify()
-        verdict = "each one whole, indexed and reachable" if check.ok else "PROBLEMS"
+        verdict = "each complete, indexed and reachable" if check.ok else "PROBLEMS"
         _say(f"Verified: {check.messages} messages and {check.summaries} summaries, {verdict}.")
         for problem in check.problems:
-            click.echo(f"     {problem}")
+            _detail(str(problem))
     return check.ok and count == len(conversation)
 
 
@@ -129,18 +129,18 @@ def _growing_windows(conversation: Sequence[AgentMessage]) -> Iterator[Sequence[
 def _fold_and_assemble(engine: lossless.Engine) -> None:
     """Fold what is old, without a model, and make the next prompt."""
     whole = engine.assemble(SESSION, budget=10 * BUDGET)
-    _say(f"What the model would see now: {len(whole.messages)} messages, {whole.tokens:,} tokens.")
+    _say(f"Without summaries, the model would see {len(whole.messages)} messages: {whole.tokens:,} tokens.")
     report = engine.compact(SESSION, budget=BUDGET, force=True)
     summaries = engine.archive.summaries.many(report.summary_ids)
     leaves = sum(summary.kind == "leaf" for summary in summaries)
     _say(
-        f"Folded into {leaves} leaf and {len(summaries) - leaves} condensed summaries, {report.calls} model calls: "
-        f"the context went from {report.tokens_before:,} to {report.tokens_after:,} tokens."
+        f"Older messages became {leaves} summaries, and these {plural(len(summaries) - leaves, 'deeper one')}, with "
+        f"{report.calls} model calls."
     )
     prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
     folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
     _say(
-        f"What it sees instead: {plural(folded, 'summary', 'summaries')} and "
+        f"With them it sees {plural(folded, 'summary', 'summaries')} and "
         f"{plural(len(prompt.messages) - folded, 'message')}, "
         f"{prompt.tokens:,} of {BUDGET:,} tokens."
     )
@@ -148,5 +148,15 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
 
 def _say(text: str) -> None:
     """One step of the story."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 1000
-    click.echo(textwrap.fill(text, width, initial_indent="  ▸  ", subsequent_indent=" " * 5))
+    first, colon, rest = _wrapped(text, "  ▸  ").partition(":")
+    click.echo(click.style(first, bold=bool(colon)) + colon + rest)
+
+
+def _detail(text: str, indent: int = 0) -> None:
+    """More about a step."""
+    click.echo(_wrapped(text, " " * (5 + indent)))
+
+
+def _wrapped(text: str, start: str) -> str:
+    width = min(100, shutil.get_terminal_size().columns) if sys.stdout.isatty() else 1000
+    return textwrap.fill(text, width, initial_indent=start, subsequent_indent=" " * len(start))

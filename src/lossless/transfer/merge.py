@@ -24,7 +24,7 @@ from lossless.store.archive import Archive
 from lossless.store.bundles import BundleReader
 from lossless.store.bundles.writer import BundleWriter, message_copy
 from lossless.store.context import item_id
-from lossless.store.state import EVERYWHERE, ForgetRound
+from lossless.store.state import EVERYWHERE
 from lossless.transfer.files import PayloadCopier
 from lossless.transfer.merge_plan import (
     LOST_REASON,
@@ -65,9 +65,9 @@ def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
             content, print_ = message["content"], message["fingerprint"]
             digest = None if print_ is None else archive.tombstones.digest(print_)
             for round_ in rounds:
-                if round_.cut is not None:
-                    content = round_.cut(content)
-                elif digest is not None and {(digest, EVERYWHERE), (digest, number)} & round_.whole:
+                if not isinstance(round_, frozenset):
+                    content = round_(content)
+                elif digest is not None and {(digest, EVERYWHERE), (digest, number)} & round_:
                     content = FORGOTTEN
                     break
             if content is not message["content"]:
@@ -495,7 +495,7 @@ def import_redacted(
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
         tools = _forget_tools(staged, files, datetime.now(UTC))
-        touched = apply_forget(tools, ForgetRequest(rounds=(ForgetRound(cut=redact),)))
+        touched = apply_forget(tools, ForgetRequest(rounds=(redact,)))
         unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)

@@ -16,7 +16,6 @@ from lossless.transfer.files import check_apart, resolve_target, writing_file
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.remnic_format import (
     RemnicNode,
-    RemnicNodePlan,
     RemnicPosition,
     compatible_nodes,
     faithful_nodes,
@@ -27,6 +26,7 @@ from lossless.transfer.remnic_format import (
 from lossless.transfer.reports import RemnicReport
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from lossless.files.vault import Vault
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MODEL = "remnic:escalation-"
 
 
-def export_claw_to_remnic(source: str, place: Path, options: TransferOptions) -> RemnicReport:
+def export_claw_to_remnic(source: str | Path, place: str | Path, options: TransferOptions) -> RemnicReport:
     """Add the conversations of a lossless-claw database to Remnic's; see `export_remnic`."""
     with open_claw(source) as theirs:
         return export_remnic(theirs, None, place, options)
@@ -66,7 +66,7 @@ def export_remnic(
         file = stack.enter_context(RemnicFile(where))
         file.check()
         stack.enter_context(file.writing())
-        file.create(beside=not wanted.compat)
+        file.create(with_ours=not wanted.compat)
         return _RemnicExport(source, vault, file, wanted).run()
 
 
@@ -101,20 +101,19 @@ class _RemnicExport:
         there = self._file.nodes_there(set(self._summaries) | linked)
         at = {message: place for (_, message), place in self._places.items()}
         make = compatible_nodes if options.compat else faithful_nodes
-        plan = make(self._summaries, at, there, self._sessions)
-        self._put_nodes(plan)
+        nodes, adopted = make(self._summaries, at, there, self._sessions, report)
+        self._put_nodes(nodes, adopted)
         if not options.dry_run:
             self._file.index_since(marks)
             if not options.compat:
-                self._put_other_rows(plan)
-            self._prove(plan)
+                self._put_other_rows(nodes)
+            self._prove(nodes)
         # a boundary for each session that gained something, or that never got its own
-        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
+        healed = {session for session in self._seen if not self._session_progress(session)[2]}
         report.sessions_touched = sorted(set(self._gained) | healed)
         report.compaction_events_inserted = len(report.sessions_touched)
         for session in () if options.dry_run else report.sessions_touched:
             self._file.add_boundary(session, state_time(datetime.now(UTC)))
-        report.warnings += plan.warnings
         report.warnings += unknown_session_warnings(map(self._names, self._bundles), options.sessions)
         return report
 
@@ -200,19 +199,16 @@ class _RemnicExport:
 
     # --- summaries ------------------------------------------------------------------------------------
 
-    def _put_nodes(self, plan: RemnicNodePlan) -> None:
-        report, new = self._report, [node for node in plan.nodes if not node.is_there]
+    def _put_nodes(self, nodes: Sequence[RemnicNode], adopted: list[tuple[str, str]]) -> None:
+        report, new = self._report, [node for node in nodes if not node.is_there]
         report.summaries_inserted += len(new)
-        report.summaries_skipped += len(plan.nodes) - len(new)
-        report.summaries_multi_parent_collapsed = plan.collapsed
-        report.summaries_skipped_no_messages = plan.no_messages
-        report.summaries_skipped_multi_session = plan.multi_session
-        for node in plan.nodes:
+        report.summaries_skipped += len(nodes) - len(new)
+        for node in nodes:
             self._seen.add(node.session)
         for node in new:
             self._gained.setdefault(node.session, 0)
         if not self._options.dry_run:
-            self._file.add_nodes([self._node(node) for node in new], plan.adopted)
+            self._file.add_nodes([self._node(node) for node in new], adopted)
 
     def _node(self, node: RemnicNode) -> RowValues:
         one = node.summary
@@ -225,8 +221,8 @@ class _RemnicExport:
             "escalation": escalation if model.startswith(_MODEL) else 0, "created_at": self._time(at),
         }  # fmt: skip
 
-    def _put_other_rows(self, plan: RemnicNodePlan) -> None:
-        wanted = {node.id for node in plan.nodes}
+    def _put_other_rows(self, nodes: Sequence[RemnicNode]) -> None:
+        wanted = {node.id for node in nodes}
         for bundle in self._bundles:
             number = bundle.conversation["conversation_id"]
             if not self._is_wanted(remnic_session(bundle.conversation, self._options.session_by)):
@@ -242,13 +238,13 @@ class _RemnicExport:
 
     # --- read back ------------------------------------------------------------------------------------
 
-    def _prove(self, plan: RemnicNodePlan) -> None:
+    def _prove(self, nodes: Sequence[RemnicNode]) -> None:
         """Read what was added; raises, and so rolls everything back, when it differs from the plan."""
         for bundle in self._bundles:
             session = remnic_session(bundle.conversation, self._options.session_by)
             if self._is_wanted(session) and bundle.keys:
                 self._prove_messages(bundle, {row["id"]: row for row in self._file.rows(session)})
-        new = [node for node in plan.nodes if not node.is_there]
+        new = [node for node in nodes if not node.is_there]
         for session in {node.session for node in new}:
             there = {node["id"]: node for node in self._file.nodes(session)}
             for node in (one for one in new if one.session == session):

@@ -8,7 +8,7 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
     from lossless.store.bundles.other_programs import RemnicSession
+    from lossless.transfer.reports import RemnicReport
 
 SessionBy: TypeAlias = Literal["session_id", "session_key", "conversation"]
 #: The entry id of a message from a Remnic database: its turn there, and its number.
@@ -73,15 +74,15 @@ def remnic_positions(
         rows += [(at, _order(id_), key.seq, id_, key) for at, key in zip(times, keys, strict=True)]
     found: dict[tuple[MessageId, MessageId], RemnicPosition] = {}
     for session, rows in sessions.items():
-        there = stored_session(session)
-        turn = there.newest_turn
+        newest, there, _ = stored_session(session)
+        turn = newest
         for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
-            known = there.known.get(f"{id_}|{seq}")
+            known = there.get(f"{id_}|{seq}")
             if known is not None:
                 found[id_, key.id] = RemnicPosition(session, known[1], known[0])
                 continue
             match = _CAME_AT.fullmatch(key.entry_id or "")
-            turn = max(turn + 1, int(match[1]) if match and there.newest_turn < 0 else 0)
+            turn = max(turn + 1, int(match[1]) if match and newest < 0 else 0)
             found[id_, key.id] = RemnicPosition(session, turn)
     return found
 
@@ -108,17 +109,8 @@ class RemnicNode:
         return str(self.summary["summary_id"])
 
 
-@dataclass(slots=True)
-class RemnicNodePlan:
-    """The summaries to export, and why others are not."""
-
-    nodes: list[RemnicNode] = field(default_factory=list)
-    #: Existing summaries without a parent, and their new parent.
-    adopted: list[tuple[str, str]] = field(default_factory=list)
-    no_messages: int = 0
-    multi_session: int = 0
-    collapsed: int = 0
-    warnings: list[str] = field(default_factory=list)
+#: The summaries to export, and existing ones without a parent with their new parent.
+RemnicNodes: TypeAlias = "tuple[list[RemnicNode], list[tuple[str, str]]]"
 
 
 def faithful_nodes(
@@ -126,53 +118,57 @@ def faithful_nodes(
     at: Mapping[MessageId, RemnicPosition],
     there: Mapping[str, tuple[str, str | None]],
     sessions: Collection[str],
-) -> RemnicNodePlan:
-    """The exact graph: a summary is under the one made of it, and covers what is under it."""
-    plan = RemnicNodePlan()
+    report: RemnicReport,
+) -> RemnicNodes:
+    """The exact graph: a summary is under the one made of it, and covers what is under it.
+
+    The report gets to know what is left out, and why.
+    """
+    nodes, adopted = list[RemnicNode](), list[tuple[str, str]]()
     spans: dict[str, RemnicNode] = {}
     for id_ in sources_first(summaries):
         one = summaries[id_]
         parts = [spans[source] for source in one["sources"] if source in spans]
         if not parts or one["kind"] == "leaf":
-            if (leaf := _leaf(plan, one, at)) is not None:
+            if (leaf := _leaf(report, one, at)) is not None:
                 spans[id_] = leaf
             continue
         if len({part.session for part in parts}) > 1:
-            plan.multi_session += 1
-            plan.warnings.append(f"summary {id_!r} covers several sessions: left out")
+            report.summaries_skipped_multi_session += 1
+            report.warnings.append(f"summary {id_!r} covers several sessions: left out")
             continue
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         spans[id_] = RemnicNode(one, parts[0].session, start, end, 1 + max(part.depth for part in parts))
-    above = _above(plan, summaries, spans, sessions)
+    above = _above(report, summaries, spans, sessions)
     for id_, span in sorted(spans.items(), key=lambda item: (-item[1].depth, item[0])):
         if sessions and span.session not in sessions:
             continue
         node = replace(span, parent=above.get(id_), is_there=id_ in there)
-        plan.nodes.append(node)
+        nodes.append(node)
         if node.is_there and node.parent is not None and there[id_][1] is None:
-            plan.adopted.append((id_, node.parent))
-    return plan
+            adopted.append((id_, node.parent))
+    return nodes, adopted
 
 
-def _leaf(plan: RemnicNodePlan, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> RemnicNode | None:
+def _leaf(report: RemnicReport, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> RemnicNode | None:
     """A leaf with its turns; None, and counted, when it has none or they span several sessions."""
     if not one["messages"]:
-        plan.no_messages += 1
-        plan.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
+        report.summaries_skipped_no_messages += 1
+        report.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
         return None
     found = [at.get(id_) for id_ in one["messages"]]
     sessions = {place.session for place in found if place is not None}
     if None in found or len(sessions) != 1:
-        plan.multi_session += 1
+        report.summaries_skipped_multi_session += 1
         why = "has messages that are missing or of several sessions"
-        plan.warnings.append(f"summary {one['summary_id']!r} {why}: left out")
+        report.warnings.append(f"summary {one['summary_id']!r} {why}: left out")
         return None
     turns = [place.turn for place in found if place is not None]
     return RemnicNode(one, sessions.pop(), min(turns), max(turns))
 
 
 def _above(
-    plan: RemnicNodePlan, summaries: Mapping[str, RowValues], spans: Mapping[str, RemnicNode], sessions: Collection[str]
+    report: RemnicReport, summaries: Mapping[str, RowValues], spans: Mapping[str, RemnicNode], sessions: Collection[str]
 ) -> dict[str, str]:
     """The single parent of each summary: of several, the shallowest, then the first by id."""
     users: defaultdict[str, list[str]] = defaultdict(list)
@@ -181,10 +177,10 @@ def _above(
             for source in summaries[id_]["sources"]:
                 if source in spans and (not sessions or span.session in sessions):
                     users[source].append(id_)
-    plan.collapsed = sum(len(above) > 1 for above in users.values())
+    report.summaries_multi_parent_collapsed = sum(len(above) > 1 for above in users.values())
     for source, above in users.items():
         if len(above) > 1:
-            plan.warnings.append(f"summary {source!r} is used in {len(above)} others: the tree keeps one")
+            report.warnings.append(f"summary {source!r} is used in {len(above)} others: the tree keeps one")
     return {source: min(above, key=lambda id_: (spans[id_].depth, id_)) for source, above in users.items()}
 
 
@@ -193,12 +189,13 @@ def compatible_nodes(
     at: Mapping[MessageId, RemnicPosition],
     there: Mapping[str, tuple[str, str | None]],
     sessions: Collection[str],
-) -> RemnicNodePlan:
+    report: RemnicReport,
+) -> RemnicNodes:
     """The graph as Remnic's own importer makes it: summaries over messages, "parent" as in the column."""
-    plan = RemnicNodePlan()
+    nodes = list[RemnicNode]()
     spans: dict[str, RemnicNode] = {}
     for id_, one in sorted(summaries.items(), key=lambda item: (item[1]["depth"] or 0, item[0])):
-        span = _leaf(plan, one, at)
+        span = _leaf(report, one, at)
         if span is not None and (not sessions or span.session in sessions):
             spans[id_] = span
     for id_, span in spans.items():
@@ -208,16 +205,15 @@ def compatible_nodes(
             if (spans[source].session if source in spans else there.get(source, ("",))[0]) == span.session
         ]  # fmt: skip
         if len(valid) < len(given):
-            plan.warnings.append(f"summary {id_!r}: dropped {len(given) - len(valid)} parent link(s)")
+            report.warnings.append(f"summary {id_!r}: dropped {len(given) - len(valid)} parent link(s)")
         if len(valid) > 1:
-            plan.collapsed += 1
-            plan.warnings.append(f"summary {id_!r} has {len(valid)} parents: kept {valid[0]!r}")
+            report.summaries_multi_parent_collapsed += 1
+            report.warnings.append(f"summary {id_!r} has {len(valid)} parents: kept {valid[0]!r}")
         depth, parent = summaries[id_]["depth"] or 0, valid[0] if valid else None
-        plan.nodes.append(replace(span, depth=depth, parent=parent, is_there=id_ in there))
-    order = {node.id: node for node in plan.nodes}
+        nodes.append(replace(span, depth=depth, parent=parent, is_there=id_ in there))
+    order = {node.id: node for node in nodes}
     edges = {id_: {"sources": [node.parent] if node.parent else []} for id_, node in order.items()}
-    plan.nodes = [order[id_] for id_ in sources_first(edges)]
-    return plan
+    return [order[id_] for id_ in sources_first(edges)], []
 
 
 def build_graph(

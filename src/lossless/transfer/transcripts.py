@@ -431,7 +431,7 @@ def stat_named(path: Path) -> os.stat_result:
         status = path.stat()
     except OSError as error:
         if error.errno in _NOT_THERE:
-            raise BadInput(f"{str(path)!r} is not there") from error
+            raise BadInput(f"there is no file or folder {str(path)!r}") from error
         raise BadInput(f"cannot read {str(path)!r}: {_why(error)}") from error
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return status

@@ -206,7 +206,7 @@ def plan_import(access: ArchiveAccess, path: Path) -> PlannedChange:
     lines += [f"! {plural(bad, 'line')} cannot be read and will be left out"] if bad else []
     if lanes:
         lines.append(f"! {plural(len(lanes), 'side line')} stay out; `lcm import {transcript.kind}` stores them, too")
-    lines += ["", "Recent messages stay as they are; older ones are summarised at once, without a model."]
+    lines += ["", "Recent messages are not folded; older ones are summarised at once, without a model."]
     return PlannedChange(
         f"Import {path.name}",
         "\n".join(lines),

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from lossless.tui.archive import ArchiveAccess
 
 _LOOK_SECONDS = 0.5
-_ESTIMATE_SECONDS = 15
+_ESTIMATE_SECONDS = 8
 #: Each has a connection with a cache of its own; one may wait for a person.
 _THREADS = 3
 _PICTURE_SIZE = (120, 34)
@@ -121,9 +121,11 @@ class TerminalApp(App[None]):
 
     @work(thread=True)
     def tell_estimate(self) -> None:
-        """Say what a model would add and would have cost, when none is configured; once, at the start."""
-        if estimate := self.access.model_estimate():
-            self.call_from_thread(self.notify, str(estimate), timeout=_ESTIMATE_SECONDS, markup=False)
+        """Say what a model would have cost, when none is configured; once, at the start."""
+        if (estimate := self.access.model_estimate()) and estimate.costs:
+            model, cost = estimate.costs[0]
+            text = f"No model is configured. {model} would have cost ${cost:,.2f} so far: see `lcm model`."
+            self.call_from_thread(self.notify, text, timeout=_ESTIMATE_SECONDS, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What goes wrong in work that outlives its screen is a message, too."""

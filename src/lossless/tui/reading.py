@@ -141,8 +141,8 @@ def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bo
     match part:
         case ToolCall():
             arguments = _parsed(part.input)
-            said = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
-            body = _code(clip_text(said, limit), "json", _CODE_THEMES[is_dark])
+            shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
+            body = _code(clip_text(shown, limit), "json", _CODE_THEMES[is_dark])
             return _fold(part.name, call_summary(arguments), body, NOTICE, is_open=is_open)
         case ToolResult():
             name = part.name or tools.get(part.call_id or "", "Tool")

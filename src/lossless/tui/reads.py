@@ -50,8 +50,8 @@ def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
     found = {row.conversation_id: row.title or "" for row in rows}
     with browse.reading():
         ids = {id_: browse.messages_after(id_, _FIRST, _OPENING) for id_, title in found.items() if not title}
-        said = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
-    for message in sorted(said, key=lambda message: message.role != "user"):
+        messages = browse.messages_by_id([id_ for group in ids.values() for id_ in group], whole=False)
+    for message in sorted(messages, key=lambda message: message.role != "user"):
         found[message.conversation_id] = found[message.conversation_id] or next(
             (words for line in message.content.splitlines() if (words := without_marks(line))), ""
         )
@@ -105,7 +105,7 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         if not stored:
             return DetailView(f"msg#{message_id}", text="It is no longer in the archive.")
         status = browse.message_status(message_id)
-    found, said = stored[0], stored[0].message
+    found, message = stored[0], stored[0].message
     if status.ordinal is not None:
         place = f"in the context, at {status.ordinal}"
     elif status.leaf_id is not None:
@@ -113,20 +113,20 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
     else:
         place = f"hidden: {status.hidden_cause}" if status.hidden_cause else "nowhere"
     facts = [
-        ("role", said.role),
+        ("role", message.role),
         ("time", times.minute(found.created_at)),
-        ("tokens", format_count(said.tokens)),
+        ("tokens", format_count(message.tokens)),
         ("place", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
     ]
-    text = parts_text(said.parts) or said.content or "(no text)"
-    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text, parts=readable_parts(said))
+    text = parts_text(message.parts) or message.content or "(no text)"
+    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text, parts=readable_parts(message))
 
 
-def readable_parts(said: Message) -> tuple[Part, ...]:
+def readable_parts(message: Message) -> tuple[Part, ...]:
     """The parts of a message; one without parts has its text."""
-    return said.parts or ((Text(said.content),) if said.content else ())
+    return message.parts or ((Text(message.content),) if message.content else ())
 
 
 def parts_text(parts: Sequence[Part]) -> str:
@@ -159,7 +159,8 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
             return DetailView(summary_id, text="It is no longer in the archive.")
         sources, users = browse.sources(summary_id), browse.used_in(summary_id)
     row = found[0]
-    made_of = f"{', '.join(sources)}" if sources else plural(row.source_message_count, "message")
+    made_of = ", ".join(sources) if len(sources) < 3 else plural(len(sources), "summary", "summaries")
+    made_of = made_of or plural(row.source_message_count, "message")
     facts = (
         ("depth", f"{row.depth} ({row.kind})"),
         ("covers", f"{times.minute(row.earliest_at)} … {times.minute(row.latest_at)}"),

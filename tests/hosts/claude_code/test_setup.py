@@ -335,7 +335,7 @@ def test_a_person_at_a_terminal_sees_a_list(home: Path) -> None:
     (home / ".claude.json").write_text("{}")
     shown = seen("install", "claude-code")
     assert f"created   {home}/.claude/settings.json" in shown
-    assert "backup: " in shown
+    assert "copy of the old file: " in shown
     assert "ok  hook command" in seen("install", "claude-code", "--doctor")
     assert "removed" in seen("uninstall", "claude-code")
 

@@ -23,7 +23,7 @@ from lossless.engine import open_engine
 from lossless.settings import Settings
 from tests.hosts.openclaw.fake_model import ANSWER, FakeModel, text_of
 from tests.hosts.openclaw.gateway import KEY, Gateway, install_node, with_node
-from tests.hosts.openclaw.test_openclaw_plugin import node
+from tests.hosts.openclaw.test_service_plugin import node
 
 if TYPE_CHECKING:
     from collections.abc import Callable

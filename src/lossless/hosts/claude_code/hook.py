@@ -72,10 +72,10 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
         known = session_cache.load(event)
-        owed = _owed_reference(event, known)
+        pending = _owed_reference(event, known)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, owed or _evidence(event, known) or _cue(event, known))
+        return _context(name, pending or _evidence(event, known) or _cue(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
@@ -206,9 +206,9 @@ def _start(event: dict[str, object], *, answers: bool = False) -> int | None:
     """Start a worker of its own session on an event; the end of a pipe to read its answer from, if it answers."""
     if not event.get("transcript_path") and not event.get("thread-id"):
         return None
-    said = {name: event[name] for name in _FIELDS if event.get(name) is not None}
+    fields = {name: event[name] for name in _FIELDS if event.get(name) is not None}
     # -P: what lies in the folder that the host works in is never imported.
-    command = [sys.executable, "-P", "-m", "lossless.hosts.claude_code.worker", json.dumps(said)]
+    command = [sys.executable, "-P", "-m", "lossless.hosts.claude_code.worker", json.dumps(fields)]
     if not answers:
         _spawn(command, None)
         return None

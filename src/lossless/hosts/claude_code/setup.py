@@ -30,7 +30,7 @@ from lossless.hosts.hook_config import (
     without_server,
 )
 from lossless.model.paths import expand_path
-from lossless.settings.json5 import NotJson5, edit_json5
+from lossless.settings.json5 import edit_json5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
         return None
     try:
         return edit_json5(text or "", after)
-    except NotJson5:
+    except ValueError:
         return write_object(after, text)
 
 
@@ -170,29 +170,29 @@ class SetupCheck:
 
     name: str
     ok: bool
-    said: str
+    detail: str
     #: What helps.
     hint: str = ""
     #: Whether it could be looked at; if not, it may well be as it should.
     is_known: bool = True
 
 
-def check_host(name: str, least: tuple[int, ...], helps: str) -> SetupCheck:
+def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
-    wanted = ".".join(map(str, least))
+    wanted = ".".join(map(str, minimum))
     place = shutil.which(name)
     if place is None:
-        said = f"{name} is not on the path; it must be {wanted} or newer"
-        return SetupCheck("host", True, said, is_known=False)
+        detail = f"{name} is not on the path; it must be {wanted} or newer"
+        return SetupCheck("host", True, detail, is_known=False)
     try:
         done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
         return SetupCheck("host", True, f"{place} does not say which version it is: {error}", is_known=False)
     found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
     if found is None:
-        said = f"{place} does not say which version it is; it must be {wanted} or newer"
-        return SetupCheck("host", True, said, is_known=False)
-    ok = tuple(map(int, found[0].split("."))) >= least
+        detail = f"{place} does not say which version it is; it must be {wanted} or newer"
+        return SetupCheck("host", True, detail, is_known=False)
+    ok = tuple(map(int, found[0].split("."))) >= minimum
     return SetupCheck("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
 
 
@@ -205,8 +205,10 @@ def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], aga
     """Whether every event calls a hook that can be started, and how long that takes."""
     found = events_with_hooks(settings)
     missing = [event for event in events if event not in found]
-    said = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
-    checks = [SetupCheck("hooks", not missing, said, f"{', '.join(missing)} missing: run `{again}`" if missing else "")]
+    detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
+    checks = [
+        SetupCheck("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`" if missing else "")
+    ]
     if settings.get("disableAllHooks") is True:
         checks.append(disabled_check("hooks enabled", path, "disableAllHooks"))
     return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
@@ -243,8 +245,8 @@ def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
     ]
     if is_own_server(server):
         ok = shutil.which(server["command"]) is not None
-        said = f"{server['command']} {' '.join(map(str, server['args']))}"
-        checks.append(SetupCheck("MCP command", ok, said, "" if ok else "Install lossless again."))
+        detail = f"{server['command']} {' '.join(map(str, server['args']))}"
+        checks.append(SetupCheck("MCP command", ok, detail, "" if ok else "Install lossless again."))
         if server.get("enabled") is False:
             checks.append(disabled_check("MCP enabled", path, "enabled = false for the server"))
     missing = missing_package()
@@ -276,5 +278,5 @@ def check_archive(path: str) -> SetupCheck:
     except LosslessError as error:
         return SetupCheck("archive", False, str(error))
     ok = os.access(place, os.W_OK)
-    said = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
-    return SetupCheck("archive", ok, said, "" if ok else "It is not writable.")
+    detail = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
+    return SetupCheck("archive", ok, detail, "" if ok else "It is not writable.")

@@ -41,6 +41,8 @@ class SessionState:
     largest: int | None = None
     #: What the first prompt of the turn has by our estimate, until it is over.
     sent: int | None = None
+    #: The texts of our own that prompts of this turn have had: the host hands them back in its window.
+    rendered: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +64,19 @@ class Bridge:
         with self.lock:
             state = self._state(session)
             state.largest, state.smallest, state.offered = state.offered or state.largest, None, None
+            state.rendered = frozenset()
 
     def limits(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
         """The budget and model of a session's turn, as arguments of the engine, now that a call says this about them.
 
         The host names what is left besides its system prompt when a turn begins, and the model's whole window from
-        then on. The smallest of a turn holds for all of it, so that a prompt neither overflows nor changes on the
-        way; what it lacks of the largest is the host's frame. While no window is named, the budget counts as one.
+        then on, as `promptBudget`; its `tokenBudget` then lacks what the turn has added so far. The smallest of a turn
+        holds for all of it, so that a prompt neither overflows nor changes on the way; what it lacks of the largest is
+        the host's frame. While no window is named, the budget counts as one.
         """
         offered, model = int_param(params, "tokenBudget"), text_param(params, "model")
+        if offered is not None:
+            offered = max(offered, int_param(params, "promptBudget") or 0)
         with self.lock:
             state = self._state(session)
             if model not in (None, state.model):
@@ -92,6 +98,13 @@ class Bridge:
         with self.lock:
             state = self._state(session)
             state.sent = estimated if state.sent is None else state.sent
+
+    def rendered(self, session: Session, texts: frozenset[str] = frozenset()) -> frozenset[str]:
+        """The texts of our own in this turn's prompts, now that one has these, too."""
+        with self.lock:
+            state = self._state(session)
+            state.rendered |= texts
+            return state.rendered
 
     def take_sent(self, session: Session) -> int | None:
         """The estimate of the turn's first prompt, which is then forgotten."""
@@ -169,8 +182,8 @@ def host_model(peer: Peer, settings: Settings) -> Complete:
 
     def ask(prompt: Prompt, /) -> Completion:
         seconds, call = settings.summary_timeout_ms / 1000, current_call.get()
-        if call is not None and (left := call.left(MARGIN_SECONDS)) is not None:
-            seconds = min(seconds, left)
+        if call is not None and (remaining := call.left(MARGIN_SECONDS)) is not None:
+            seconds = min(seconds, remaining)
         if seconds <= 0:
             raise ModelTimeout("the host's time for the call is over")
         provider, model = {

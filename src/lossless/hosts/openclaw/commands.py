@@ -167,7 +167,7 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
             rows = [
                 f"conversation {debt.conversation_id}: {debt.reason}{stuck[repair.is_stuck(debt)]}" for debt in debts
             ]
-            return "\n".join(rows) or "Nothing is owed."
+            return "\n".join(rows) or "Nothing is pending."
         case ["apply", "maintenance", number] if number.isdigit():
             work = bridge.engine.admin.close_debt_plan(int(number))
             if not is_sure:
@@ -185,7 +185,7 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
         return "No summary of this conversation is broken."
     written = 0 if done is None else len(done.summary_ids)
     summaries = "summary" if written == 1 else "summaries"
-    return f"{written} {summaries} written anew, {len(refused)} left as they are."
+    return f"{written} {summaries} rewritten, {len(refused)} left as they are."
 
 
 def _merged(bridge: Bridge, *, is_sure: bool) -> str:

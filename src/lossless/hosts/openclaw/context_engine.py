@@ -322,10 +322,10 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     allowed = params.get("allowDeferredCompactionExecution") is True
     budget, seconds = int_param(params, "tokenBudget"), call.left(MARGIN_SECONDS)
     report = engine.maintain(conversation, budget=budget, allow=True, seconds=seconds) if allowed else None
-    told = {"reason": reason_text(report)} if report is not None else {}
+    details = {"reason": reason_text(report)} if report is not None else {}
     file = transcript_file(params)
     if file is None or not file.is_file():
-        return nothing | told
+        return nothing | details
     # The transcript is a file; one in the host's database stays: a turn that begins while it is rebuilt would fail.
     approved = allowed and params.get("canRewrite") is True
 
@@ -337,8 +337,8 @@ def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     collected = bridge.engine.rotation.collect(conversation, file, rewrite, approved=approved)
     engine.rotation.between_turns(conversation, file, unsafe=_IN_USE)
     changes = {"changed": collected.changed > 0, "bytesFreed": collected.bytes_freed}
-    told = {"reason": collected.reason} if collected.reason else told
-    return nothing | changes | {"rewrittenEntries": collected.changed} | told
+    details = {"reason": collected.reason} if collected.reason else details
+    return nothing | changes | {"rewrittenEntries": collected.changed} | details
 
 
 def gateway_start(bridge: Bridge, call: PluginCall) -> dict[str, Any]:  # noqa: ARG001  every call has this shape

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.formats import synthetic
 from lossless.formats.synthetic import OPENING_TEXT
 from lossless.hosts.openclaw.bridge import int_param, is_ignored, messages_param, session_param, text_param
+from lossless.model.budget import budget_tokens
 from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
@@ -153,6 +154,24 @@ def first_fitting(window: Sequence[dict[str, Any]], budget: int) -> int:
 
 #: Least that is left for the archive when the window holds much that it does not know yet.
 _LEAST_TOKENS = 1_000
+#: The host counts a token for so many characters; results of tools may have several times as many tokens as that, and
+#: are assumed to have at least so many times.
+_HOST_CHARS, _LEAST_DENSITY = 4, 1.5
+#: Shorter results say nothing about others.
+_TELLING_CHARS = 1_000
+
+
+def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]]) -> int:
+    """What the host is going to add to the prompt: the steps of the turn so far, which only its budget tells of.
+
+    It reserves room for them by their length, so the densest result in the window says how many tokens that may be.
+    """
+    offered, whole = int_param(params, "tokenBudget"), int_param(params, "promptBudget")
+    if offered is None or whole is None or offered >= whole:
+        return 0
+    texts = [compared_message(message).text for message in window if message.get("role") == "toolResult"]
+    dense = [_HOST_CHARS * budget_tokens(text) / len(text) for text in texts if len(text) >= _TELLING_CHARS]
+    return int((whole - offered) * max([_LEAST_DENSITY, *dense]))
 
 
 def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -161,7 +180,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
     """
     params, engine, session = call.params, bridge.engine, session_param(call.params)
-    window, limits = messages_param(params), bridge.limits(session, {"tokenBudget": params.get("tokenBudget")})
+    told = {name: params.get(name) for name in ("tokenBudget", "promptBudget")}
+    window, limits = messages_param(params), bridge.limits(session, told)
     frame = limits["overhead"] or 0
     all_there_is = (limits["budget"] or engine.settings.default_token_budget) - frame
     offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
@@ -169,14 +189,20 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
     limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
-    made = _made(bridge, conversation, params, limits)
+    pending = pending_tokens(params, window)
+    made = _made(bridge, conversation, params, _with_overhead(limits, pending, all_there_is))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
-        return _live(window, offset, all_there_is)
+        return _live(window, offset, all_there_is - pending)
+    ours = frozenset(one.text for one in map(compared_message, made.messages) if one.is_ours)
+    rendered = bridge.rendered(session, ours)
+    while start < len(window) and (one := compared_message(window[start])).is_ours and one.text in rendered:
+        start += 1
     more = window[start:]
     if more:
-        overhead = min(frame + estimate_messages(more), all_there_is - _LEAST_TOKENS)
-        made = _made(bridge, conversation, params, limits | {"overhead": max(overhead, frame)})
+        made = _made(
+            bridge, conversation, params, _with_overhead(limits, pending + estimate_messages(more), all_there_is)
+        )
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -187,6 +213,12 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
     }
     return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
+
+
+def _with_overhead(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
+    """The limits of a prompt that so many more tokens are sent with."""
+    limit = max(0, all_there_is - _LEAST_TOKENS)
+    return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, limit)}
 
 
 def _made(

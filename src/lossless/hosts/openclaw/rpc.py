@@ -128,17 +128,14 @@ _LONGEST_MS = 86_400_000
 
 
 class HostError(Exception):
-    """The plugin, or the host behind it, refused what it was asked for; `kind` is the error's own name there."""
+    """The plugin, or the host behind it, refused what it was asked for; `kind` is the error's own name there.
 
-    code = "host"
+    With the code `not_found`: the plugin asked for a method that is not there.
+    """
 
-    def __init__(self, text: str, kind: str = "") -> None:
+    def __init__(self, text: str, kind: str = "", code: str = "host") -> None:
         super().__init__(text)
-        self.kind = kind
-
-
-class NoMethod(Exception):
-    """The plugin asks for a method that is not there."""
+        self.kind, self.code = kind, code
 
 
 class Peer:
@@ -161,7 +158,7 @@ class Peer:
             try:
                 frame = decode_frame(line)
             except (ValueError, RecursionError):
-                self.send(_failure(None, NO_JSON, "the line is no JSON"))
+                self.send(_failure(None, NO_JSON, "the line is not JSON"))
                 continue
             if isinstance(frame, dict):
                 self._take(frame, answer, lane_of)
@@ -213,10 +210,9 @@ class Peer:
         try:
             call.check()
             frame = {"jsonrpc": "2.0", "id": call.id, "result": answer(call)}
-        except NoMethod as error:
-            frame = _failure(call.id, UNKNOWN_METHOD, str(error), code="not_found")
         except (LosslessError, HostError, CallCancelled) as error:
-            frame = _failure(call.id, REFUSED, str(error), code=error.code)
+            is_unknown = isinstance(error, HostError) and error.code == "not_found"
+            frame = _failure(call.id, UNKNOWN_METHOD if is_unknown else REFUSED, str(error), code=error.code)
         except TimeoutError as error:
             frame = _failure(call.id, REFUSED, str(error), code="timeout")
         except Exception as error:  # noqa: BLE001  the host must get an answer, whatever went wrong

@@ -16,7 +16,7 @@ from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt, status
 from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
-from lossless.hosts.openclaw.rpc import NoMethod, Peer
+from lossless.hosts.openclaw.rpc import HostError, Peer
 from lossless.recall.delegate import DelegateError
 from lossless.recall.scope import Caller
 
@@ -102,7 +102,7 @@ class Service:
             return {"messages": call.params.get("messages")}
         method = METHODS.get(call.method)
         if method is None:
-            raise NoMethod(f"there is no method {call.method!r:.60}")
+            raise HostError(f"there is no method {call.method!r:.60}", code="not_found")
         if self._bridge is None:
             raise BadInput("initialize comes first")
         return method(self._bridge, call)

@@ -41,8 +41,8 @@ def status_text(bridge: Bridge, session: Session) -> str:
     ]
     lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
     lines += [f"Quarantined: conversation {id_}; see `lcm quarantine`" for id_ in live.quarantined]
-    owed = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
-    return "\n".join([*lines, f"Debt: {owed}", *_conversation_lines(bridge, row)])
+    pending = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
+    return "\n".join([*lines, f"Debt: {pending}", *_conversation_lines(bridge, row)])
 
 
 def _row(bridge: Bridge, session: Session) -> ConversationRow | None:
@@ -73,7 +73,7 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:
         lines.append(f"  history budget: {budget}")
     if debt.pending:
-        lines.append(f"  a sweep is owed: {debt.reason or 'over the threshold'}")
+        lines.append(f"  a compaction is pending: {debt.reason or 'over the threshold'}")
     if debt.pending and debt.last_failure_summary:
         again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
         lines += [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lossless.errors import ArchiveLocked
+from lossless.errors import ArchiveLocked, Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.transcripts import following
@@ -40,7 +40,6 @@ from lossless.ingest.transcripts.exclusions import (
 )
 from lossless.ingest.transcripts.following import (
     MAX_TRIES,
-    CheckpointMoved,
     PathSurvey,
     TranscriptReading,
     TranscriptReport,
@@ -108,14 +107,14 @@ def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRepo
     for _ in range(MAX_TRIES):
         try:
             return _bootstrap(asked, transcript)
-        except CheckpointMoved:
+        except Stale:
             continue
     raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
 
 
 def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     archive, state, header_id = asked.archive, transcript.state, transcript.header.id
-    apart: TranscriptReport | None = None
+    separate: TranscriptReport | None = None
     with archive.reading():
         found = asked.into or archive.conversations.find(asked.session)
         if asked.into is None and found is not None and starts_new_conversation(asked.session, found):
@@ -130,9 +129,9 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
             settled = following.earlier_verdict(last, state, header_id)
             refused = settled == "refused" and point is not None and point.path == str(state.path)
             if settled in ("held", "refused") and not refused:
-                apart = TranscriptReport(found.id, settled, change, last.reason if last else None)
-    if apart is not None and found is not None:
-        return _keep_apart(asked, transcript, found, apart)
+                separate = TranscriptReport(found.id, settled, change, last.reason if last else None)
+    if separate is not None and found is not None:
+        return _keep_separate(asked, transcript, found, separate)
     if found is None and (pruned := _all_pruned(asked, transcript)):
         reason = f"all its messages ({pruned}) were deleted with `lcm prune`; --again brings them back"
         return TranscriptReport(None, "excluded", change, reason, state.size, pruned=pruned)
@@ -156,11 +155,11 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
     else:
         read_whole(work, accept=asked.accept, refused=refused)
     if work.report.status in ("held", "refused"):
-        return _keep_apart(asked, transcript, conversation, work.report)
+        return _keep_separate(asked, transcript, conversation, work.report)
     return work.report
 
 
-def _keep_apart(
+def _keep_separate(
     asked: BootstrapRequest,
     transcript: Transcript,
     conversation: Conversation,
@@ -215,19 +214,19 @@ def _read_appended(work: TranscriptReading) -> None:
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     """Store a whole path into an empty conversation, except what other conversations have."""
     work.leave_out(fork_tokens)
-    if work.apart is None:
+    if work.exclusions is None:
         store_abandoned(work)
     store_rest(work, work.path())
-    shared = set() if work.apart is None else work.apart.sources
+    shared = set() if work.exclusions is None else work.exclusions.sources
     if shared:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
         write_decision(work, "first", reason, work.report.stored)
         with work.archive.writing():
             work.archive.transcripts.rely(work.id, shared)
-            work.archive.transcripts.set_fork(work.id, len(work.apart.flags) if work.apart else 0)
+            work.archive.transcripts.set_fork(work.id, len(work.exclusions.flags) if work.exclusions else 0)
     elif work.report.stored:
         write_decision(work, "first", "nothing was stored before", work.report.stored)
-    finish_reading(work, is_cut=work.apart is not None and work.apart.is_last)
+    finish_reading(work, is_cut=work.exclusions is not None and work.exclusions.is_last)
 
 
 def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
@@ -267,7 +266,7 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     if accept or survey.known:
         settle_hold(work, accept=accept)
     is_cut = _is_cut(work, survey)
-    if work.apart is None:
+    if work.exclusions is None:
         store_abandoned(work, abandoned)
     finish_reading(work, is_cut=is_cut)
 
@@ -343,7 +342,7 @@ def _is_cut(work: TranscriptReading, survey: PathSurvey) -> bool:
     """Whether the path ends before the newest stored entry: how it continues decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
     last = "" if survey.last is None else entry_id_of(survey.last, work.age) or ""
-    if work.apart is not None and work.apart.is_last:
+    if work.exclusions is not None and work.exclusions.is_last:
         return True
     return (
         bool(newest) and newest[0].entry_id is not None and newest[0].entry_id not in (last, without_words_digest(last))
@@ -453,7 +452,7 @@ def store_page(
             quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
             store(quarantined, None, accept=True)
             return replace(report, quarantine_id=quarantined.id)
-        except CheckpointMoved:
+        except Stale:
             continue
     raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
 

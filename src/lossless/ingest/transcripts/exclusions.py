@@ -28,7 +28,7 @@ from lossless.model.context import MessageItem
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
-from lossless.store.conversations import PRINT_BYTES, entry_id_digest
+from lossless.store.conversations import PRINT_BYTES, MessageRef, entry_id_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import TranscriptReading
     from lossless.ingest.window import IncomingWindow
     from lossless.store.archive import Archive
-    from lossless.store.conversations import ConversationHistory, StoredRef
+    from lossless.store.conversations import ConversationHistory
 
 #: So many equal messages in a row are not a coincidence.
 _SURE = 3
@@ -51,20 +51,8 @@ _NEAR = 3600
 _MAX_PLACES = 16
 
 
-@dataclass(frozen=True, slots=True)
-class SeenRef:
-    """A message of a path: the beginning of its fingerprint, the digest of its id (or nothing), its second and role."""
-
-    print: bytes
-    id: bytes = b""
-    at: int = 0
-    role: str = ""
-    entry_id: str | None = None
-    tokens: int = 0
-
-
 def match_history(
-    path: Sequence[SeenRef], history: ConversationHistory, first: int, end: int, next_: bytes = b""
+    path: Sequence[MessageRef], history: ConversationHistory, first: int, end: int, next_: bytes = b""
 ) -> dict[int, int]:
     """Positions of a path from `first` on that the history has, each with the position there.
 
@@ -78,14 +66,14 @@ def match_history(
     pairs = by_id | by_words
     pairs |= _match_between(path, history, pairs, first)
     n, place = 1 + max(pairs, default=-1), 1 + max(pairs.values(), default=-1)
-    is_last = history.is_same_file and place == len(history.told) - 1 == len(pairs) and n < min(end, len(path))
-    if is_last and _is_changed(path[n], history.told[place]):  # reworded: all lines before it are known
+    is_last = history.is_same_file and place == len(history.messages) - 1 == len(pairs) and n < min(end, len(path))
+    if is_last and _is_changed(path[n], history.messages[place]):  # reworded: all lines before it are known
         pairs[n] = place
     return pairs
 
 
 def _match_between(
-    path: Sequence[SeenRef], history: ConversationHistory, pairs: Mapping[int, int], first: int
+    path: Sequence[MessageRef], history: ConversationHistory, pairs: Mapping[int, int], first: int
 ) -> dict[int, int]:
     """Reworded messages between known ones where the history has one of the same second.
 
@@ -97,7 +85,7 @@ def _match_between(
         is_even = n - before == place - at
         if is_even or at < 0:
             for back in range(1, min(n - before, place - at)):
-                here, one = path[n - back], history.told[place - back]
+                here, one = path[n - back], history.messages[place - back]
                 is_its = bool(here.at) and here.at == one.at and one.is_timed
                 if is_its or (is_even and history.is_same_file and _is_changed(here, one)):
                     found[n - back] = place - back
@@ -105,25 +93,25 @@ def _match_between(
     return found
 
 
-def _is_changed(here: SeenRef, one: StoredRef) -> bool:
+def _is_changed(here: MessageRef, one: MessageRef) -> bool:
     """Whether a line may be a reworded row, apart from its position: neither has an id, and the roles agree."""
     is_timed = bool(here.at) and bool(one.at) and one.is_timed
     return bool(one.row and here.role) and here.role == one.role and not (here.id or one.id or is_timed)
 
 
-def _match_by_id(path: Sequence[SeenRef], history: ConversationHistory, first: int) -> dict[int, int]:
+def _match_by_id(path: Sequence[MessageRef], history: ConversationHistory, first: int) -> dict[int, int]:
     """Ids of the same file decide; those of another one only with the same text, as hosts may renumber in each."""
-    places = {one.id: place for place, one in enumerate(history.told) if one.id}
+    places = {one.id: place for place, one in enumerate(history.messages) if one.id}
     found = {n: places[path[n].id] for n in range(first, len(path)) if path[n].id in places}
-    same = {n: place for n, place in found.items() if path[n].print == history.told[place].print}
+    same = {n: place for n, place in found.items() if path[n].print == history.messages[place].print}
     return found if history.is_same_file and 2 * len(same) >= len(found) else same
 
 
 def _match_by_words(
-    path: Sequence[SeenRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
+    path: Sequence[MessageRef], history: ConversationHistory, by_id: Mapping[int, int], first: int, end: int
 ) -> dict[int, int]:
     """Matches texts in order: each with the next equal one, or where a certain run of others follows it."""
-    stored = history.told
+    stored = history.messages
     live, taken = {message.id for message in path if message.id}, set(by_id.values())
     places: defaultdict[bytes, list[int]] = defaultdict(list)
     for place, one in enumerate(stored):
@@ -164,7 +152,7 @@ def _match_by_words(
 
 
 def _is_believed(
-    path: Sequence[SeenRef],
+    path: Sequence[MessageRef],
     history: ConversationHistory,
     by_id: Mapping[int, int],
     pairs: Mapping[int, int],
@@ -175,7 +163,7 @@ def _is_believed(
     A time proves it, or an id next to them. Otherwise they must reach the end of the history, as a file that continues
     has all of it: one that only begins with the same text is another one. In the same file some lines may differ.
     """
-    stored = history.told
+    stored = history.messages
     if not pairs:
         return False
     if by_id or any(_is_of_its_time(path[n], stored[place]) for n, place in pairs.items()):
@@ -194,7 +182,7 @@ def _is_believed(
     return len(texts) > 1 and len(pairs) >= _SURE
 
 
-def _is_of_its_time(here: SeenRef, one: StoredRef) -> bool:
+def _is_of_its_time(here: MessageRef, one: MessageRef) -> bool:
     """Whether a time proves that both are one event: the same second, or close to the arrival without an id."""
     if not here.at or not one.at:
         return False
@@ -298,9 +286,9 @@ def _pruned(work: TranscriptReading) -> list[ConversationHistory]:
     return work.archive.transcripts.pruned(work.conversation.session_key, work.point.path, work.transcript.header.id)
 
 
-def _read_path(work: TranscriptReading) -> list[SeenRef]:
+def _read_path(work: TranscriptReading) -> list[MessageRef]:
     """The messages of a path; records that are not messages have an empty print."""
-    found: list[SeenRef] = []
+    found: list[MessageRef] = []
     stream = message_entries(work.transcript.path(work.lane))
     while chunk := list(islice(stream, _AT_ONCE)):
         batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
@@ -311,26 +299,26 @@ def _read_path(work: TranscriptReading) -> list[SeenRef]:
             print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
             role = "" if event is None else event.message.role
             tokens = estimate_tokens(str(message_body(entry).get("content", "")))
-            found.append(SeenRef(print_, entry_id_digest(id_), at, role, id_, tokens))
+            found.append(MessageRef(print_, entry_id_digest(id_), at, role, id_, tokens))
     return found
 
 
 def _exclude_known(
-    found: Exclusions, messages: Sequence[SeenRef], own: set[int], histories: Sequence[ConversationHistory]
+    found: Exclusions, messages: Sequence[MessageRef], own: set[int], histories: Sequence[ConversationHistory]
 ) -> None:
     """Omit what is known from the histories before the last, which is the conversation's own, in their order."""
     end = min(own, default=len(messages))
     first = 0
     for history, later in pairwise(histories):
-        next_ = next((one.print for one in later.told if one.print), b"")
+        next_ = next((one.print for one in later.messages if one.print), b"")
         found_here = match_history(messages, history, first, end, next_)
         pairs = {n: at for n, at in found_here.items() if n not in own}
-        in_use = {one.id for one in history.told if one.id}
+        in_use = {one.id for one in history.messages if one.id}
         for n, at in pairs.items():
-            row, id_, mark = history.told[at].row, messages[n].entry_id, messages[n].id
+            row, id_, mark = history.messages[at].row, messages[n].entry_id, messages[n].id
             found.pruned += not row and not found.flags[n]
             found.flags[n] = 1
-            if row and messages[n].print and history.told[at].print != messages[n].print:
+            if row and messages[n].print and history.messages[at].print != messages[n].print:
                 found.reworded[n] = row
             if row and id_ is not None and mark and mark not in in_use:
                 found.stamps.append((row, id_))
@@ -342,7 +330,7 @@ def _exclude_known(
 
 
 def _exclude_shared(
-    found: Exclusions, messages: Sequence[SeenRef], own: set[int], shared: Mapping[int, int], fork_tokens: int | None
+    found: Exclusions, messages: Sequence[MessageRef], own: set[int], shared: Mapping[int, int], fork_tokens: int | None
 ) -> None:
     """Omit what a fork shares with its parent, except the newest part; the fork's own messages stay."""
     tokens = 0
@@ -354,7 +342,7 @@ def _exclude_shared(
             found.sources.add(shared[n])
 
 
-def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Sequence[int]) -> dict[int, int]:
+def _shared(work: TranscriptReading, messages: Sequence[MessageRef], parents: Sequence[int]) -> dict[int, int]:
     """Positions of what a parent provably has, with that conversation: the same id and text, or text and second."""
     shared: dict[int, int] = {}
     other: dict[int, tuple[int, int]] = {}
@@ -379,7 +367,7 @@ def _shared(work: TranscriptReading, messages: Sequence[SeenRef], parents: Seque
     parent_of = {  # under other ids
         (one.print, one.at): parent
         for parent in parents
-        for one in work.archive.transcripts.history(parent, work.point.path).told
+        for one in work.archive.transcripts.history(parent, work.point.path).messages
         if one.print and one.at and one.is_timed
     }
     names = [(message.print, message.at) for message in messages]

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from lossless.errors import Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.transcripts.entries import (
@@ -177,7 +178,7 @@ class TranscriptReading:
     #: Import permanently deleted messages again.
     again: bool = False
     #: Messages of the path that other conversations have.
-    apart: Exclusions | None = None
+    exclusions: Exclusions | None = None
     #: Entries per transaction.
     chunk: int = CHUNK_ENTRIES
 
@@ -193,18 +194,18 @@ class TranscriptReading:
     def path(self) -> Iterator[TranscriptEntry | BadLine]:
         """The transcript's entries in this conversation."""
         entries = self.transcript.path(self.lane)
-        return entries if self.apart is None else self.apart.rest(entries)
+        return entries if self.exclusions is None else self.exclusions.rest(entries)
 
     def leave_out(self, fork_tokens: int | None) -> None:
         """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
-        self.apart = find_exclusions(self, fork_tokens)
-        self.report = replace(self.report, pruned=0 if self.apart is None else self.apart.pruned)
-        if self.apart is not None and self.apart.stamps:
+        self.exclusions = find_exclusions(self, fork_tokens)
+        self.report = replace(self.report, pruned=0 if self.exclusions is None else self.exclusions.pruned)
+        if self.exclusions is not None and self.exclusions.stamps:
             with self.archive.writing():
-                self.archive.messages.stamp(self.apart.stamps)
-        if self.apart is not None and self.apart.reworded:
+                self.archive.messages.stamp(self.exclusions.stamps)
+        if self.exclusions is not None and self.exclusions.reworded:
             keep_other_wordings(
-                self.archive, self.transcript.path(self.lane), self.apart.reworded, self.now, self.payloads
+                self.archive, self.transcript.path(self.lane), self.exclusions.reworded, self.now, self.payloads
             )
 
     @property
@@ -213,15 +214,14 @@ class TranscriptReading:
         return self.stored is not None and self.stored.fork_bounded
 
 
-class CheckpointMoved(Exception):
-    """Another process has read the transcript meanwhile."""
-
-
 def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
-    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file."""
+    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file.
+
+    Raises `Stale` when another process has read it meanwhile.
+    """
     with work.archive.writing():
         if work.archive.transcripts.checkpoint(work.id) != work.stored:
-            raise CheckpointMoved
+            raise Stale("another process has read the transcript meanwhile")
         tail = tail_digest(work.transcript.state.path, chunk[-1].line.end) if is_last else None
         front = extend_front(work.front, readable_entries(chunk), on_path=True) or ()
         write_chunk(work, chunk, front, tail)

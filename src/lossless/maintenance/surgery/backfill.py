@@ -129,11 +129,11 @@ def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[Summa
 
     As many as fit into one chunk, but at least as many as are condensed when space is short.
     """
-    least = min(item.depth for item in run)
+    minimum = min(item.depth for item in run)
     groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
-    shallow = next((group for group in groups if group[0].depth == least and len(group) > 1), None)
+    shallow = next((group for group in groups if group[0].depth == minimum and len(group) > 1), None)
     if shallow is None:
-        start = max(0, next(n for n, item in enumerate(run) if item.depth == least) - 1)
+        start = max(0, next(n for n, item in enumerate(run) if item.depth == minimum) - 1)
         return run[start : start + 2]
     count = tokens = 0
     for item in shallow:
@@ -194,9 +194,9 @@ def backfill_history(
     archive, id_ = loop.archive, conversation.id
     before = archive.context.tokens(id_)
     unfolded = 0
-    if how.recompact and (anew := dissolve.plan_unfold(archive, id_)) is not None:
-        dissolve.apply_unfold(archive, anew, loop.clock(), None)
-        unfolded = len(anew.summary_ids)
+    if how.recompact and (again := dissolve.plan_unfold(archive, id_)) is not None:
+        dissolve.apply_unfold(archive, again, loop.clock(), None)
+        unfolded = len(again.summary_ids)
     tuned = unlimited_compactor(loop, archive.context.items(id_), how)
     gate = tuned.summariser.gate(archive, id_, tuned.clock)
     is_asked = how.may_ask_model and tuned.summariser.has_model
@@ -206,7 +206,7 @@ def backfill_history(
         report = BackfillReport(before, before, SHORT_ENOUGH, unfolded=unfolded)
         request = CompactionRequest(conversation, tuned.settings.default_token_budget)
         if archive.context_budget(id_) > tuned.settings.bootstrap_max_tokens:
-            done = tuned.fold_import(request, may_ask_model=how.may_ask_model, most=limit, progress=progress)
+            done = tuned.fold_import(request, may_ask_model=how.may_ask_model, limit=limit, progress=progress)
             is_over = done.ok and done.stop != "busy"  # folded as far as possible, and not blocked
             report = BackfillReport(
                 before, before, done.reason, done.summary_ids, done.calls, done.failure, unfolded, ok=is_over
@@ -260,8 +260,8 @@ def plan_backfill(
     The history is folded in memory: first by the passes of compaction, then to a single root.
     """
     archive = loop.archive
-    anew = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
-    context: Sequence[ContextItem] = archive.context.items(conversation.id) if anew is None else anew.context
+    again = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
+    context: Sequence[ContextItem] = archive.context.items(conversation.id) if again is None else again.context
     loop = unlimited_compactor(loop, context, how)
     request = CompactionRequest(conversation, loop.settings.default_token_budget)
     policy = first_import_policy(loop.policy(request))
@@ -288,7 +288,7 @@ def plan_backfill(
             break
     is_whole = limit is None or len(passes) < limit
     roots = count_roots(context, policy) if how.single_root and is_whole else None
-    return BackfillPlan(conversation, tuple(passes), anew, roots)
+    return BackfillPlan(conversation, tuple(passes), again, roots)
 
 
 def _expected_size(

@@ -171,10 +171,10 @@ def diff_context(
         if last is not None and before > last:
             raise BadInput(f"the first point ({before}) is after the second ({last})")
         chosen = tuple(entry for entry in entries if entry.id > before)
-        left: dict[int | str, None] = {}
+        remaining: dict[int | str, None] = {}
         entered: dict[int | str, None] = {}
         for entry in chosen:
-            for items, here, there in ((entry.removed, entered, left), (entry.added, left, entered)):
+            for items, here, there in ((entry.removed, entered, remaining), (entry.added, remaining, entered)):
                 for item in items:
                     if item in here:
                         del here[item]
@@ -185,7 +185,7 @@ def diff_context(
             before,
             newest,
             chosen,
-            preview_items(archive, list(left)),
+            preview_items(archive, list(remaining)),
             preview_items(archive, list(entered)),
             chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
@@ -269,9 +269,9 @@ def _require_own(
 ) -> dict[int, int]:
     """Refuse when one of these is missing or of another conversation; returns the seqs of messages."""
     wanted = set(ids)
-    messages = archive.lineage.places(id_ for id_ in wanted if isinstance(id_, int))
+    messages = archive.listings.message_places(id_ for id_ in wanted if isinstance(id_, int))
     owners: dict[int | str, int] = {id_: owner for id_, (owner, _) in messages.items()}
-    nodes = archive.lineage.nodes(id_ for id_ in wanted if isinstance(id_, str))
+    nodes = archive.listings.summary_nodes(id_ for id_ in wanted if isinstance(id_, str))
     owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     for id_ in sorted(wanted, key=str):
         name = f"msg#{id_}" if isinstance(id_, int) else f"summary {id_!r}"

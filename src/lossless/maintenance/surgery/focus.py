@@ -236,7 +236,7 @@ def plan_focus(
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
-        active = archive.pins_and_briefs.active_brief(conversation_id)
+        active = archive.prompts.active_brief(conversation_id)
         if prompt is None and active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus to update")
         question = (prompt if prompt is not None else active.prompt if active else "").strip()
@@ -244,7 +244,7 @@ def plan_focus(
             raise BadInput("a focus needs a question in words")
         if not ids:
             raise BadInput(f"conversation {conversation_id} has no summaries in its context that a brief could cover")
-        seqs = archive.pins_and_briefs.newest_seqs(conversation_id)
+        seqs = archive.prompts.newest_seqs(conversation_id)
         covered = preview_items(archive, ids)
         times = [summary.latest_at for summary in archive.summaries.many(ids) if summary.latest_at]
         hash_ = context_hash(archive, context)
@@ -304,10 +304,10 @@ def write_focus(
 
 def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
     """Activate a brief, in place of the previous one; a draft with an error is only recorded."""
-    briefs = archive.pins_and_briefs
+    briefs = archive.prompts
     with applying(archive, now) as step:
         conversation = archive.conversations.get(work.conversation_id)
-        active = archive.pins_and_briefs.active_brief(work.conversation_id)
+        active = archive.prompts.active_brief(work.conversation_id)
         step.check(work.previous_id, active.id if active else None)
         newest = briefs.last_seq(work.conversation_id)
         raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
@@ -329,10 +329,10 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
 def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
     """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
     with archive.reading():
-        active = archive.pins_and_briefs.active_brief(conversation_id)
+        active = archive.prompts.active_brief(conversation_id)
         if active is None:
             raise BadInput(f"conversation {conversation_id} has no active focus")
-        covered = archive.pins_and_briefs.brief_sources(active.id).get("active_input", ())
+        covered = archive.prompts.brief_sources(active.id).get("active_input", ())
         return active, preview_items(archive, covered)
 
 
@@ -340,7 +340,7 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
     """Deactivate the brief: the summaries that it covered are shown again."""
     with applying(archive, now) as step:
         active, _ = plan_unfocus(archive, conversation_id)
-        archive.pins_and_briefs.deactivate_brief(conversation_id, now)
+        archive.prompts.deactivate_brief(conversation_id, now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
         change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)
@@ -350,7 +350,7 @@ def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationR
 def focus_status(archive: Archive, conversation_id: int) -> FocusStatus | None:
     """The newest brief of a conversation and how current it is; None when there never was one."""
     with archive.reading():
-        briefs = archive.pins_and_briefs
+        briefs = archive.prompts
         found = briefs.newest_briefs(conversation_id)
         if not found:
             return None
@@ -399,8 +399,8 @@ def _warn_unknown(archive: Archive, work: FocusPlan, text: str) -> Iterator[str]
     """A warning when a brief names messages or summaries that the conversation does not have."""
     messages = {f"msg#{id_}": int(id_) for id_ in _MESSAGE.findall(text) if len(id_) < _MAX_DIGITS}
     with archive.reading():
-        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.lineage.places(messages.values()).items()}
-        nodes = archive.lineage.nodes(_SUMMARY.findall(text))
+        owners = {f"msg#{id_}": owner for id_, (owner, _) in archive.listings.message_places(messages.values()).items()}
+        nodes = archive.listings.summary_nodes(_SUMMARY.findall(text))
         owners |= {id_: node.conversation_id for id_, node in nodes.items()}
     cited = dict.fromkeys([*_SUMMARY.findall(text), *(f"msg#{id_}" for id_ in _MESSAGE.findall(text))])
     if wrong := [name for name in cited if owners.get(name) != work.conversation_id]:

@@ -206,4 +206,4 @@ class Surgery(EngineGroup):
         if not made.usable:
             return None
         copy, now = backup or self._parts.backups(), self._parts.clock()
-        return rewriting.apply_rewrite(self._archive, made.work, made.usable, now, copy, left=made.left)
+        return rewriting.apply_rewrite(self._archive, made.work, made.usable, now, copy, remaining=made.left)

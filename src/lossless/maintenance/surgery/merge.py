@@ -257,7 +257,9 @@ def plan_transplant(
         below = SurgeryWrites(archive).below(roots)
         summaries = archive.summaries.many(below)
         _refuse_duplicates(archive, summaries, target_id)
-        places = archive.lineage.places(sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)}))
+        places = archive.listings.message_places(
+            sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)})
+        )
         messages = tuple(sorted(places, key=lambda id_: places[id_]))
         carried = {id_ for ids in ConversationMerger(archive).files_of(messages).values() for id_ in ids}
         files = tuple(sorted(archive.files.many(carried.union(*(one.file_ids for one in summaries)))))

@@ -492,7 +492,7 @@ def apply_rewrite(
     now: datetime,
     backup: BackupMaker,
     *,
-    left: int = 0,
+    remaining: int = 0,
 ) -> OperationReport:
     """Store drafts in one transaction, and update dates, counts, models and index.
 
@@ -517,7 +517,7 @@ def apply_rewrite(
             archive.summaries.clear_stale([one.summary_id], one.version)
         operations.recount([one.summary_id for one in made])
         after = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"rule": work.rule, "left": left, "kept": work.kept}) if work.rule else None
+        detail = json.dumps({"rule": work.rule, "left": remaining, "kept": work.kept}) if work.rule else None
         change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
         return step.log(work.conversation_id, change, tuple(one.summary_id for one in made), former)
 

@@ -122,9 +122,9 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
         case "merge":
             merge.undo_merge(archive, conversation_id, entry, now)
         case _:
-            archive.pins_and_briefs.deactivate_brief(conversation_id, now)
+            archive.prompts.deactivate_brief(conversation_id, now)
             if previous := entry.detail.get("previous"):
-                archive.pins_and_briefs.set_brief_status(previous, "active", now)
+                archive.prompts.set_brief_status(previous, "active", now)
     return []
 
 

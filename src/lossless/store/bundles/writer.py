@@ -98,16 +98,16 @@ class BundleWriter(TableAccess):
     def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[bundles.RowValues]) -> None:
         """Add messages with their parts, indexed, but not in a context."""
         read = [_read(message) for message in messages]
-        texts = [indexed_text(said.content, said) for said in read]
+        texts = [indexed_text(decoded.content, decoded) for decoded in read]
         rows = [tuple(message[name] if name else conversation_id for name in _ROW) for message in messages]
         self._db.run_many(_MESSAGES["insert"], rows)
         self._db.run_many(
             _MESSAGES["insert_extras"],
             [
-                (message["message_id"], message["fingerprint"] or fingerprint(said), index_digest(text),
+                (message["message_id"], message["fingerprint"] or fingerprint(decoded), index_digest(text),
                  1 if message["claimed"] is None else message["claimed"], message["preamble"] or 0, message["format"],
-                 message["skeleton"], message_budget_tokens(said))
-                for message, said, text in zip(messages, read, texts, strict=True)
+                 message["skeleton"], message_budget_tokens(decoded))
+                for message, decoded, text in zip(messages, read, texts, strict=True)
             ],
         )  # fmt: skip
         self._put_parts(session_id, messages)

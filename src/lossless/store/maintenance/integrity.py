@@ -10,7 +10,7 @@ from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import apsw
 
@@ -102,19 +102,27 @@ _PAGE = 500
 _ONE_IN = 20
 #: Ids for rows that the index lacks, while their expected content is computed.
 _NOWHERE = 1 << 50
-_WRONG_ROW = "its index row does not match its text"
+_WRONG_ROW, _NO_ROW = "its index row does not match its text", "it is missing from the index"
 #: How SQLite names the table, or its index, in an error about rows.
 _COMPLAINT = re.compile(r"(?:FTS5 table \w+\.|from table .|constraint failed in |value in )(\w+)")
 _INDEX_COMPLAINT = re.compile(r"\bindex (\w+)")
 
 
-@dataclass(frozen=True, slots=True)
-class BrokenRow:
-    """A row that violates a rule."""
+Severity = Literal["error", "warning"]
 
+
+@dataclass(frozen=True, slots=True)
+class VerificationProblem:
+    """A violated rule: which check found it (none yet where the store reads), which row, what is wrong."""
+
+    check: str
     table: str
     id: str
     detail: str
+    severity: Severity = "error"
+
+    def __str__(self) -> str:
+        return f"{self.severity}: {self.table} {self.id}: {self.detail} ({self.check})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,22 +226,12 @@ class IndexDrift:
         return not (self.unindexed_messages or self.unindexed_summaries or self.wrong or self.upstream_lost)
 
 
-@dataclass(frozen=True, slots=True)
-class MessageRun:
-    """Messages of a conversation with the same problem: how many, the first and the last."""
-
-    conversation_id: int
-    count: int
-    first_id: int
-    last_id: int
-
-
 class VerifyReads(TableAccess):
     """Reads for `lcm verify` and `lcm doctor`, and the one write that closes a pending compaction."""
 
     queries = load_queries("verify", "findable", "index_totals", "symptoms")
 
-    def integrity(self) -> Iterator[BrokenRow]:
+    def integrity(self) -> Iterator[VerificationProblem]:
         """SQLite's own checks of the file and its references."""
         try:
             for (text,) in self._rows("integrity"):
@@ -242,12 +240,14 @@ class VerifyReads(TableAccess):
                 table = found[1] if (found := _COMPLAINT.search(text)) else None
                 if table is None and (found := _INDEX_COMPLAINT.search(text)):
                     table = self._value("table_of_index", name=found[1])
-                yield BrokenRow(table or "database", self._db.path, text)  # "database": the file itself is damaged
+                yield VerificationProblem(
+                    "", table or "database", self._db.path, text
+                )  # "database": the file itself is damaged
         except ArchiveCorrupt as error:
-            yield BrokenRow("database", self._db.path, str(error))
+            yield VerificationProblem("", "database", self._db.path, str(error))
             return
         for table, rowid, parent, _ in self._rows("foreign_keys"):
-            yield BrokenRow(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
+            yield VerificationProblem("", table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
     def damage(self) -> str | None:
         """The first damage of the file that a quick check finds, None when there is none."""
@@ -256,11 +256,11 @@ class VerifyReads(TableAccess):
         except ArchiveCorrupt as error:
             return str(error)
 
-    def tables(self) -> list[BrokenRow]:
+    def tables(self) -> list[VerificationProblem]:
         """Tables with a changed declaration: renamed or missing columns."""
-        return [BrokenRow(table, "", detail) for table, detail in migrate.damage(self._db)]
+        return [VerificationProblem("", table, "", detail) for table, detail in migrate.damage(self._db)]
 
-    def rows(self, without: Collection[str] = ()) -> Iterator[BrokenRow]:
+    def rows(self, without: Collection[str] = ()) -> Iterator[VerificationProblem]:
         """Violations of the rules in `verify.sql`, table by table, except some rules."""
         for name, sql in load_queries("verify").items():
             table, _, rule = name.partition(".")
@@ -274,16 +274,16 @@ class VerifyReads(TableAccess):
                     lawful = self._column("conversations_of", by_ids(sorted(self.rewritten())))
                 for id_, detail in found:
                     if id_ not in lawful:
-                        yield BrokenRow(table, str(id_), detail)
+                        yield VerificationProblem("", table, str(id_), detail)
 
-    def rule(self, name: str) -> list[BrokenRow]:
-        return [BrokenRow(name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
+    def rule(self, name: str) -> list[VerificationProblem]:
+        return [VerificationProblem("", name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
 
-    def out_of_order(self) -> Iterator[tuple[BrokenRow, bool]]:
+    def out_of_order(self) -> Iterator[tuple[VerificationProblem, bool]]:
         """Context items after newer ones, and whether that is certain: after a message."""
         for conversation_id, ordinal, is_certain in self._rows("context_order"):
             detail = "it comes after newer items"
-            yield BrokenRow("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+            yield VerificationProblem("", "context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
 
     def rewritten(self) -> frozenset[str]:
         """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
@@ -310,7 +310,9 @@ class VerifyReads(TableAccess):
             ]  # fmt: skip
             after = found[-1][0]
 
-    def index_rows(self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+    def index_rows(
+        self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals
+    ) -> Iterator[VerificationProblem]:
         """Messages whose index rows do not match their text; the expected content is added to the totals."""
         pieces = [index_pieces(text) for _, text in texts]
         places = [
@@ -324,15 +326,19 @@ class VerifyReads(TableAccess):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
             if derived.size != (expected[0][2] if expected else None):
-                yield BrokenRow("message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index")
+                yield VerificationProblem(
+                    "", "message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index"
+                )
             if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
-                yield BrokenRow("message_passages", id_, "its passages do not match its text")
+                yield VerificationProblem("", "message_passages", id_, "its passages do not match its text")
             elif list(derived.passages) != expected[1:]:
-                yield BrokenRow("message_index", id_, "the index row of one of its passages does not match its text")
+                yield VerificationProblem(
+                    "", "message_index", id_, "the index row of one of its passages does not match its text"
+                )
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
 
-    def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[BrokenRow]:
+    def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
         ids = json.dumps([version_id for version_id, _ in texts])
         sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
@@ -341,20 +347,20 @@ class VerifyReads(TableAccess):
         for version_id, _ in texts:
             if sizes.get(version_id) != expected.get(version_id):
                 detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
-                yield BrokenRow("version_index", str(version_id), detail)
+                yield VerificationProblem("", "version_index", str(version_id), detail)
         yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
 
-    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[BrokenRow]:
+    def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[VerificationProblem]:
         """Of one in twenty existing index rows, those that search does not find by their own words."""
         for rowid, text in rows[::_ONE_IN]:
             if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
-                yield BrokenRow(table, str(rowid), "search does not find it by its own words")
+                yield VerificationProblem("", table, str(rowid), "search does not find it by its own words")
 
-    def index_totals(self, table: str, expected: WordTotals) -> Iterator[BrokenRow]:
+    def index_totals(self, table: str, expected: WordTotals) -> Iterator[VerificationProblem]:
         """Whether an index whose rows are individually correct has exactly the expected content."""
         settings = _scratch_index().execute(self.queries["message_index_settings"]).fetchall()
         if self._rows(f"{table}_settings") != settings:
-            yield BrokenRow(table, "", "its settings have changed")
+            yield VerificationProblem("", table, "", "its settings have changed")
         stored = WordTotals()
         if self._row("is_stored", table=table) is not None:  # else it is written only by other programs
             with self._writable():
@@ -365,9 +371,9 @@ class VerifyReads(TableAccess):
                 with self._writable():
                     self._run("drop_words")
         if stored != expected:
-            yield BrokenRow(table, "", "its words do not match the indexed rows")
+            yield VerificationProblem("", table, "", "its words do not match the indexed rows")
 
-    def summary_digests(self, totals: WordTotals) -> Iterator[BrokenRow]:
+    def summary_digests(self, totals: WordTotals) -> Iterator[VerificationProblem]:
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
         after = ""
         while found := self._rows("summary_digests", after=after, limit=_PAGE):
@@ -375,13 +381,15 @@ class VerifyReads(TableAccess):
             sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
-                    yield BrokenRow("summaries", summary_id, "its content is not text")
+                    yield VerificationProblem("", "summaries", summary_id, "its content is not text")
                 elif known is None:
-                    yield BrokenRow("summary_extras", summary_id, "it is not indexed yet")
+                    yield VerificationProblem("", "summary_extras", summary_id, "it is not indexed yet")
                 elif known != index_digest(content):
-                    yield BrokenRow("summaries", summary_id, "its text differs from the indexed text")
+                    yield VerificationProblem("", "summaries", summary_id, "its text differs from the indexed text")
                 elif size != sizes[index_id]:
-                    yield BrokenRow("summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index")
+                    yield VerificationProblem(
+                        "", "summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index"
+                    )
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
             yield from self._unfound(
                 "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
@@ -493,9 +501,11 @@ class VerifyReads(TableAccess):
         """Context items without a message or summary: conversation, ordinal, item."""
         return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
 
-    def uncovered(self) -> list[MessageRun]:
-        """Conversations with messages that are not in the context, not under a summary in it, and not hidden."""
-        return self._records(MessageRun, "uncovered")
+    def uncovered(self) -> list[tuple[int, int, int, int]]:
+        """Conversations with messages that are not in the context, not under a summary in it, and not hidden: how many,
+        and the ids of the first and the last.
+        """
+        return self._rows("uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
@@ -525,9 +535,9 @@ class VerifyReads(TableAccess):
         self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
         return self._db.changes() > 0
 
-    def duplicates(self) -> list[MessageRun]:
-        """Conversations with rows that older engines stored twice."""
-        return self._records(MessageRun, "duplicates")
+    def duplicates(self) -> list[tuple[int, int, int, int]]:
+        """Conversations with rows that older engines stored twice: how many, and the ids of the first and the last."""
+        return self._rows("duplicates")
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""

@@ -61,7 +61,7 @@ class FormerSummary:
 class SurgeryWrites(TableAccess):
     """Writes of surgery; they need a transaction."""
 
-    queries = load_queries("operations", "belonging")
+    queries = load_queries("operations", "belonging", "rebuilding")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
@@ -203,6 +203,76 @@ class SurgeryWrites(TableAccess):
         ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
         row = self._row("needed", ids | {"conversation_id": conversation_id})
         return None if row is None else (str(row[0]), str(row[1]))
+
+    # --- rebuilding what can be derived from messages and summaries; texts are never changed ---
+
+    def wrong_contexts(self) -> list[int]:
+        """Conversations whose context has wrong content or order."""
+        checks = self._archive.checks
+        found = set(self._column("wrong_contexts"))
+        found |= {int(one.id.partition(":")[0]) for one, is_certain in checks.out_of_order() if is_certain}
+
+        def is_wrong(id_: int) -> bool:
+            lost = checks.unreachable(id_)
+            return id_ in found or bool(lost and not self._archive.context.was_cleared(id_, lost))
+
+        return list(filter(is_wrong, checks.conversation_ids()))
+
+    def summaries_without_sources(self) -> list[str]:
+        """Summaries that have lost their sources, which the log still names."""
+        return self._column("without_sources")
+
+    def miscounted_summaries(self) -> list[str]:
+        """Summaries whose counts or times do not match their sources."""
+        return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
+
+    def wrong_counters(self) -> list[int]:
+        """Conversations with wrong counters."""
+        return self._column("wrong_counters")
+
+    def restore_sources(self, summary_id: str) -> None:
+        """Restore a summary's sources from the log of its fold."""
+        self._run("link_messages", summary_id=summary_id)
+        self._run("link_summaries", summary_id=summary_id)
+        self._keep_digest([summary_id])
+
+    def recount_derived(self, summary_ids: list[str]) -> None:
+        """Recompute the counts and times of summaries, and of those that were made of them."""
+        self.recount(summary_ids)
+        self._keep_digest(self.above(summary_ids))
+
+    def _keep_digest(self, summary_ids: list[str]) -> None:
+        """Keeps the digest when only derived values changed; a digest that still differs shows other damage."""
+        for id_ in summary_ids:
+            self._archive.row_digests.forget_note("summaries", json.dumps([id_]))
+
+    def count_conversation(self, conversation_id: int) -> None:
+        """Correct the counters of a conversation; its size is recomputed later."""
+        self._run("count", conversation_id=conversation_id)
+
+    def rebuild_context(self, conversation_id: int, now: datetime) -> None:
+        """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
+        context, checks = self._archive.context, self._archive.checks
+        before, size = context.items(conversation_id), context.tokens(conversation_id)
+        kept = self._rows("kept", conversation_id=conversation_id)
+        if any(one.id.startswith(f"{conversation_id}:") for one, is_sure in checks.out_of_order() if is_sure):
+            kept.sort(key=lambda row: (not row[3], row[2] if not row[3] else 0))
+
+        def add(rows: Iterable[Row]) -> None:
+            """Each before the first that begins later."""
+            for new in rows:
+                at = next((n for n, row in enumerate(kept) if not row[3] and row[2] > new[2]), len(kept))
+                kept.insert(at, new)
+            context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
+
+        add(())
+        add(self._rows("lost_summaries", conversation_id=conversation_id))
+        add(self._rows("message", message_id=id_)[0] for id_ in checks.unreachable(conversation_id))
+        ids = tuple(map(item_id, before))
+        after = tuple(id_ for id_, *_ in kept)
+        change = ContextChange("rebuild", "doctor", None, ids, after, 0, size, context.tokens(conversation_id))
+        context.log(conversation_id, change, now)
+        self.count_conversation(conversation_id)
 
 
 #: Why a merged conversation has a pending compaction.
@@ -371,80 +441,3 @@ class ConversationMerger(TableAccess):
 
 #: Rules of `verify.sql` about numbers derived from the sources of a summary.
 COUNT_RULES = tuple(f"summaries.{kind}_{what}" for what in ("counts", "times") for kind in ("leaf", "condensed"))
-
-
-class Rebuilder(TableAccess):
-    """Finds and rebuilds what can be derived from messages and summaries; texts are never changed."""
-
-    queries = load_queries("rebuilding")
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
-
-    def contexts(self) -> list[int]:
-        """Conversations whose context has wrong content or order."""
-        checks = self._archive.checks
-        found = set(self._column("wrong_contexts"))
-        found |= {int(one.id.partition(":")[0]) for one, is_certain in checks.out_of_order() if is_certain}
-
-        def is_wrong(id_: int) -> bool:
-            lost = checks.unreachable(id_)
-            return id_ in found or bool(lost and not self._archive.context.was_cleared(id_, lost))
-
-        return list(filter(is_wrong, checks.conversation_ids()))
-
-    def without_sources(self) -> list[str]:
-        """Summaries that have lost their sources, which the log still names."""
-        return self._column("without_sources")
-
-    def miscounted(self) -> list[str]:
-        """Summaries whose counts or times do not match their sources."""
-        return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
-
-    def counters(self) -> list[int]:
-        """Conversations with wrong counters."""
-        return self._column("wrong_counters")
-
-    def link(self, summary_id: str) -> None:
-        """Restore a summary's sources from the log of its fold."""
-        self._run("link_messages", summary_id=summary_id)
-        self._run("link_summaries", summary_id=summary_id)
-        self._keep_digest([summary_id])
-
-    def recount(self, summary_ids: list[str]) -> None:
-        operations = SurgeryWrites(self._archive)
-        operations.recount(summary_ids)
-        self._keep_digest(operations.above(summary_ids))
-
-    def _keep_digest(self, summary_ids: list[str]) -> None:
-        """Keeps the digest when only derived values changed; a digest that still differs shows other damage."""
-        for id_ in summary_ids:
-            self._archive.row_digests.forget_note("summaries", json.dumps([id_]))
-
-    def count(self, conversation_id: int) -> None:
-        """Correct the counters of a conversation; its size is recomputed later."""
-        self._run("count", conversation_id=conversation_id)
-
-    def context(self, conversation_id: int, now: datetime) -> None:
-        """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
-        context, checks = self._archive.context, self._archive.checks
-        before, size = context.items(conversation_id), context.tokens(conversation_id)
-        kept = self._rows("kept", conversation_id=conversation_id)
-        if any(one.id.startswith(f"{conversation_id}:") for one, is_sure in checks.out_of_order() if is_sure):
-            kept.sort(key=lambda row: (not row[3], row[2] if not row[3] else 0))
-
-        def add(rows: Iterable[Row]) -> None:
-            """Each before the first that begins later."""
-            for new in rows:
-                at = next((n for n, row in enumerate(kept) if not row[3] and row[2] > new[2]), len(kept))
-                kept.insert(at, new)
-            context.set_items(conversation_id, ((n, row[0]) for n, row in enumerate(kept)), now)
-
-        add(())
-        add(self._rows("lost_summaries", conversation_id=conversation_id))
-        add(self._rows("message", message_id=id_)[0] for id_ in checks.unreachable(conversation_id))
-        ids = tuple(map(item_id, before))
-        after = tuple(id_ for id_, *_ in kept)
-        change = ContextChange("rebuild", "doctor", None, ids, after, 0, size, context.tokens(conversation_id))
-        context.log(conversation_id, change, now)
-        self.count(conversation_id)

@@ -6,7 +6,7 @@ SELECT s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_tok
   FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids))
    AND (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)));
 
--- name: sources
+-- name: nodes_below
 -- The sources of some summaries, in order.
 SELECT l.summary_id, s.summary_id, s.conversation_id, s.depth, s.token_count, s.descendant_token_count, s.source_message_token_count,
        s.descendant_count, (SELECT count(*) FROM summary_parents p WHERE p.summary_id = s.summary_id), s.earliest_at, s.latest_at

@@ -2,23 +2,31 @@
 -- programs is returned as bytes: it may not be UTF-8.
 
 -- name: conversation_page
--- By the time of the last change; those without a time come last. A turn does not write its conversation's row: it
--- records when it stored, and up to which message. For other programs the newest message's time is used; it is read
--- only when needed, because a message's time is stored after its text. Conversations from :first to :last.
-WITH changed AS MATERIALIZED (
-    SELECT owner.conversation_id, max(
+-- By the time of the last change, or with :by_message by the newest message's time; those without a time come last. A
+-- turn does not write its conversation's row: it records when it stored, and up to which message. For other programs the
+-- newest message's time is used; it is read only when needed, because a message's time is stored after its text.
+-- Conversations from :first to :last.
+WITH newest AS MATERIALIZED (
+    SELECT owner.conversation_id, coalesce((
+           SELECT julianday(m.created_at) FROM messages m
+            WHERE :by_message AND m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), -1) AS said, max(
            coalesce(julianday(owner.updated_at), -1),
            coalesce(julianday(i.last_stored_at), -1),
            CASE WHEN i.last_stored_at IS NOT NULL AND i.context_seq = (
                     SELECT max(m.seq) FROM messages m WHERE m.conversation_id = owner.conversation_id) THEN -1
                 ELSE coalesce((SELECT julianday(m.created_at) FROM messages m
                                 WHERE m.conversation_id = owner.conversation_id ORDER BY m.seq DESC LIMIT 1), -1)
-           END) AS at
+           END) AS changed
       FROM conversations owner LEFT JOIN ingest_state i ON i.conversation_id = owner.conversation_id
      WHERE owner.conversation_id BETWEEN :first AND :last
-       AND (:within IS NULL OR owner.conversation_id IN (SELECT value FROM json_each(:within))))
-SELECT conversation_id, CASE WHEN at < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%fZ', at) END FROM changed
- WHERE :from_at IS NULL OR (at, conversation_id) < (coalesce(julianday(:from_at), -1), :from_id)
+       AND (:within IS NULL OR owner.conversation_id IN (SELECT value FROM json_each(:within)))),
+placed AS (SELECT conversation_id, changed, iif(:by_message, said, changed) AS at FROM newest)
+SELECT conversation_id, CASE WHEN at < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%fZ', at) END,
+       CASE WHEN changed < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%fZ', changed) END
+  FROM placed
+ WHERE (:from_at IS NULL OR (at, conversation_id) < (coalesce(julianday(:from_at), -1), :from_id))
+   AND (:since IS NULL OR at >= julianday(:since))
+   AND (:before IS NULL OR at < julianday(:before))
  ORDER BY at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: conversations

@@ -14,7 +14,7 @@ SELECT s.summary_id, c.ordinal, count(*) OVER ()
           s.depth DESC, c.ordinal, s.summary_id
  LIMIT :limit OFFSET :offset;
 
--- name: in_context
+-- name: summaries_in_context
 -- Which of some summaries are in the context of their conversation.
 SELECT summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
@@ -39,7 +39,7 @@ SELECT l.summary_id, l.parent_summary_id
 -- The first words of a conversation's summaries.
 SELECT summary_id, substr(CAST(content AS BLOB), 1, :bytes) FROM summaries WHERE conversation_id = :conversation_id;
 
--- name: sizes
+-- name: context_sizes
 -- The size of a context before and after each of its newest changes, newest first.
 SELECT at, action, tokens_before, tokens_after FROM context_log
  WHERE conversation_id = :conversation_id ORDER BY log_id DESC LIMIT :limit;

@@ -41,7 +41,7 @@ class MessagePair:
     """A message of the transcript and the one of the archive that it is; one of them may be missing."""
 
     mark: PairMark
-    said: SessionFileMessage | None = None
+    in_file: SessionFileMessage | None = None
     row: MessageRow | None = None
     #: In place of a row: the seqs of messages that are not shown.
     seqs: tuple[int, int] | None = None
@@ -52,8 +52,8 @@ class MessagePair:
 
     @property
     def key(self) -> str:
-        if self.said is not None:
-            return f"line {self.said.place}"
+        if self.in_file is not None:
+            return f"line {self.in_file.place}"
         return f"seq {self.row.seq if self.row is not None else self.seqs}"
 
 
@@ -67,14 +67,14 @@ def compare_window(
 ) -> list[MessagePair]:
     """Lay a window of a transcript over the archive: by the host's ids, else by what was said, in order."""
     lead = scroll.window(max(0, first - _LEAD), min(_LEAD, first))
-    said = scroll.window(first, count)
+    in_file = scroll.window(first, count)
     with browse.reading():
-        matches = _match_messages(browse, conversation_id, [*lead, *said])
+        matches = _match_messages(browse, conversation_id, [*lead, *in_file])
         before = max((matches[one.place][0] for one in lead if one.place in matches), default=0)
         if not before and first:  # what only the archive has before this window cannot be told
             before = min((seq for seq, _ in matches.values()), default=_END) - 1
-        is_last = first + len(said) >= len(scroll)
-        return list(_pair_messages(browse, conversation_id, said, matches, before, is_last=is_last))
+        is_last = first + len(in_file) >= len(scroll)
+        return list(_pair_messages(browse, conversation_id, in_file, matches, before, is_last=is_last))
 
 
 def next_difference(
@@ -88,18 +88,18 @@ def next_difference(
 
 
 def _match_messages(
-    browse: Browse, conversation_id: int, said: Sequence[SessionFileMessage]
+    browse: Browse, conversation_id: int, in_file: Sequence[SessionFileMessage]
 ) -> dict[int, tuple[int, bool]]:
     """The seq of each message in the archive, by its place, and whether its text is the same there."""
-    known = browse.entries(conversation_id, [one.id for one in said if one.id is not None])
+    known = browse.entries(conversation_id, [one.id for one in in_file if one.id is not None])
     found = {
         one.place: (known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
-        for one in said
+        for one in in_file
         if one.id is not None and one.id in known
     }
     used = {seq for seq, _ in found.values()}
     choices: dict[int, list[int]] = {}
-    for one in said:
+    for one in in_file:
         if one.place in found:
             choices[one.place] = [found[one.place][0]]
         elif one.message is not None:
@@ -132,7 +132,7 @@ def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
 def _pair_messages(
     browse: Browse,
     conversation_id: int,
-    said: list[SessionFileMessage],
+    in_file: list[SessionFileMessage],
     matches: dict[int, tuple[int, bool]],
     before: int,
     *,
@@ -141,7 +141,7 @@ def _pair_messages(
     used = {seq for seq, _ in matches.values()}
     ids = [id_ for seq in used for id_ in browse.messages_after(conversation_id, seq - 1, 1)]
     rows = {row.seq: row for row in browse.messages_by_id(ids, whole=False)}
-    for one in said:
+    for one in in_file:
         if one.place not in matches:
             yield MessagePair("·" if one.message is None else "+", one)
             continue
@@ -206,17 +206,17 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
             self.pane.show(DetailView("This file has no messages."))
 
     def _cells(self, pair: MessagePair) -> tuple[Text, ...]:
-        said, row, mark = pair.said, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
+        in_file, row, mark = pair.in_file, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
             text = text_cell(f"… seq {format_count(first)} … {format_count(last)} are only in the archive", RED)
             return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
-        at = said.at if said is not None else row.created_at if row is not None else None
-        who = said.role if said is not None else row.role if row is not None else ""
-        words = said.text if said is not None else row.content or ", ".join(row.tools) if row is not None else ""
+        at = in_file.at if in_file is not None else row.created_at if row is not None else None
+        who = in_file.role if in_file is not None else row.role if row is not None else ""
+        words = in_file.text if in_file is not None else row.content or ", ".join(row.tools) if row is not None else ""
         return (
             mark,
-            right_cell("" if said is None else str(said.line), 5),
+            right_cell("" if in_file is None else str(in_file.line), 5),
             right_cell("" if row is None else str(row.seq), 5),
             role_cell(who),
             time_cell(self.lcm.times, at),
@@ -226,11 +226,13 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     def highlighted(self, key: str) -> None:
         pair, browse, times = self._pairs[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
-            id_, said = pair.row.message_id, pair.said
-            addition = f"\n\n--- in the transcript, line {said.line} ---\n\n{said.detail(times).text}" if said else ""
+            id_, in_file = pair.row.message_id, pair.in_file
+            addition = (
+                f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}" if in_file else ""
+            )
             self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
-        elif pair.said is not None:
-            self.pane.show(_with_note(pair.said.detail(times), pair))
+        elif pair.in_file is not None:
+            self.pane.show(_with_note(pair.in_file.detail(times), pair))
         else:
             first, last = pair.seqs or (0, 0)
             self.pane.show(DetailView(plural(last - first + 1, "message"), (), _WORDS["-"]))

@@ -53,7 +53,7 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
 
 
 _BAR = 20
-_ITEM_BAR = 10
+_ITEM_BAR = 6
 _REASONS = 3
 
 
@@ -148,7 +148,8 @@ def _figures(found: PromptReport) -> Text:
     lanes = []
     for name, share in receipt.shares.items():
         low, high = SHARE_TARGETS.get(name, (0.0, 0.0))
-        lanes.append(f"{name} {share:.0%}" + (f" (target {low:.0%}–{high:.0%})" if high else ""))
+        target = f" (target {100 * low:.0f}–{high:.0%})" if high else ""
+        lanes.append(f"{name} {share:.0%}{target}")
     text.append(f"\n{'   '.join(lanes)}", "dim")
     reasons = Counter(reason for _, reason in receipt.left_out)
     if found.not_read:
@@ -162,7 +163,7 @@ _MAX_BRIEFS = 200
 
 
 class FocusScreen(SurgeryScreen):
-    """What was written for which question, and whether it stands in prompts."""
+    """What was written for which question, and whether prompts have it."""
 
     COLUMNS = ("state", "tokens", "written", "question")
     LIST_TITLE = "Briefs"

@@ -56,7 +56,7 @@ class SessionsScreen(PaneScreen):
     Where there is room, the newest messages of the chosen one stand next to the list.
     """
 
-    COLUMNS = ("id", "title", "messages", "last said")
+    COLUMNS = ("#", "title", "messages", "last")
     WIDE_COLUMN = "title"
     LIST_TITLE = "Conversations"
     PANE_TITLE = "About"
@@ -64,7 +64,7 @@ class SessionsScreen(PaneScreen):
         *_TRANSCRIPT_KEYS,
         Binding("s,l", "summaries", "Summaries", key_display="s"),
         Binding("c", "context", "Context"),
-        Binding("a", "agents", "Session files"),
+        Binding("a", "agents", "Files"),
     ]
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class SessionsScreen(PaneScreen):
 
     def _read_page(self, place: PageStart | None, then: Callable[[Page[ConversationRow]], None]) -> None:
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
-            page = self.access.browse.conversations(BATCH, place)
+            page = self.access.browse.conversations(BATCH, place, by_message=True)
             return page, reads.titles(self.access.browse, page.rows)
 
         def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
@@ -284,11 +284,10 @@ class ConversationScreen(PaneScreen):
         if window.rows != was.rows or choose is not None:
             self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
             self.reader.show(window.rows, self.rows.chosen)
-        older = "[ older  " if window.has_older else ""
-        newer = "  newer ]" if window.has_newer else ""
         ends = [format_count(row.seq) for row in (*window.rows[:1], *window.rows[-1:])]
-        span = " … ".join(ends) or "no messages"
-        self.where(f"Conversation {self.conversation_id}", f"{older}{span}{newer}")
+        span = f"messages {' … '.join(ends)}" if ends else "no messages"
+        more = [key for key, has in (("[ older", window.has_older), ("] newer", window.has_newer)) if has]
+        self.where(f"Conversation {self.conversation_id}", span, *more)
 
     def _cells(self, row: MessageRow) -> tuple[Text, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""

@@ -165,7 +165,7 @@ class ConversationDialog(Dialog[int | None]):
         return RowTable("id", "session", "messages", "title")
 
     def on_mount(self) -> None:
-        self.fetch(lambda: self.access.browse.conversations(_MAX_CONVERSATIONS).rows, self._fill)
+        self.fetch(lambda: self.access.browse.conversations(_MAX_CONVERSATIONS, by_message=True).rows, self._fill)
 
     def _fill(self, found: tuple[ConversationRow, ...]) -> None:
         rows = []

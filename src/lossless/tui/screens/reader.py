@@ -329,8 +329,8 @@ def _draw(
             above = [*([Strip.blank(0)] if row.seq > 1 else []), *draw_lines(rule, width + _GUTTER)]
         if not block.is_continued:
             above.append(Strip.blank(0))
-        said = () if stored is None else readable_parts(stored.message)
-        view = parts_view(said, is_dark=is_dark, is_open=is_open, tools=tools)
+        shown_parts = () if stored is None else readable_parts(stored.message)
+        view = parts_view(shown_parts, is_dark=is_dark, is_open=is_open, tools=tools)
         body = draw_lines(view, width)
         if not any(strip.text.strip() for strip in body):
             body = draw_lines(Text("(no text)" if stored else "It is no longer in the archive.", "dim"), width)

@@ -44,8 +44,8 @@ class SearchScreen(PaneScreen):
         Binding("slash,i", "write", "Write", key_display="/"),
         Binding("e", "recall", "Recall", show=False),
         Binding("down,tab", "to_hits", "To the hits", show=False),
-        Binding("ctrl+r", "next_mode", "Words, regex or question", key_display="^r", priority=True),
-        Binding("ctrl+a", "toggle_all", "One or all", key_display="^a", priority=True),
+        Binding("ctrl+r", "next_mode", "Mode", key_display="^r", priority=True),
+        Binding("ctrl+a", "toggle_all", "Scope", key_display="^a", priority=True),
     ]
 
     def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:

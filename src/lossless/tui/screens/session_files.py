@@ -11,7 +11,7 @@ from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.page import PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
+from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,7 +37,7 @@ class AgentsScreen(PaneScreen):
     def _show(self, found: list[tuple[str, Path, int]]) -> None:
         self.where("Session files", plural(len(found), "folder"))
         rows = [
-            (str(folder), (text_cell(name, "bold"), right_cell(count, 6), text_cell(str(folder))))
+            (str(folder), (text_cell(name, "bold"), right_cell(count, 6), text_cell(home_path(str(folder)))))
             for name, folder, count in found
         ]
         self.rows.fill(rows)
@@ -46,7 +46,7 @@ class AgentsScreen(PaneScreen):
             self.pane.show(DetailView("Session files", text=hint))
 
     def highlighted(self, key: str) -> None:
-        self.pane.show(DetailView(key, text="Press Enter to list its session files."))
+        self.pane.show(DetailView(home_path(key), text="Press Enter to list its session files."))
 
     def selected(self, key: str) -> None:
         self.app.push_screen(SessionFilesScreen(Path(key)))
@@ -80,7 +80,7 @@ class SessionFilesScreen(SurgeryScreen):
         found, self._total = read
         was = self._chosen
         self._found = {file.path.name: file for file in found}
-        self.where("Session files", str(self._folder), f"{len(found)} of {self._total}")
+        self.where("Session files", home_path(str(self._folder)), f"{len(found)} of {self._total}")
         self.rows.fill([(name, self._cells(file)) for name, file in self._found.items()])
         now = self._chosen
         if was is not None and now is not None and was != now:

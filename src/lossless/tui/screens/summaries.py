@@ -114,7 +114,8 @@ class SummariesScreen(SurgeryScreen):
         counted = f"{plural(total, 'top summary', 'top summaries')}, {shown} in the context"
         self.where(f"Summaries of conversation {self.conversation_id}", counted)
         if not wanted:
-            self.pane.show(reads.DetailView("Nothing of this conversation was summarised yet."))
+            hint = f"`lcm compact -s {self.conversation_id}` folds its older messages now."
+            self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
             aim, self._aim = self._aim, None
             self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), self._follow, "path")
@@ -259,7 +260,7 @@ class SummariesScreen(SurgeryScreen):
             return
 
         def show(text: str) -> None:
-            shown = clip_text(text) if text else "Nothing came before: the model is told about this part alone."
+            shown = clip_text(text) if text else "Nothing came before: the model gets only this part."
             self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
 
         surgery = self.access.engine.surgery

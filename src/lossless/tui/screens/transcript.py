@@ -270,7 +270,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path)
         self.conversation_id = self._given = conversation_id
-        self._said: dict[str, SessionFileMessage] = {}
+        self._messages: dict[str, SessionFileMessage] = {}
 
     def read_window(
         self, scroll: TranscriptReader, first: int, size: int
@@ -283,14 +283,14 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         return scroll.window(first, size), self._given if stored is None else stored.id
 
     def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
-        said, self.conversation_id = found
-        self._said = {str(one.place): one for one in said}
-        keys = list(self._said)
+        messages, self.conversation_id = found
+        self._messages = {str(one.place): one for one in messages}
+        keys = list(self._messages)
         wanted = {"first": keys[:1], "last": keys[-1:]}.get(choose or "")
-        self.rows.fill([(key, self._cells(one)) for key, one in self._said.items()], wanted[0] if wanted else None)
+        self.rows.fill([(key, self._cells(one)) for key, one in self._messages.items()], wanted[0] if wanted else None)
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
-        if not said:
+        if not messages:
             self.pane.show(DetailView("This file has no messages."))
 
     def _figures(self) -> Text | None:
@@ -318,7 +318,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         )
 
     def highlighted(self, key: str) -> None:
-        self.pane.show(self._said[key].detail(self.lcm.times))
+        self.pane.show(self._messages[key].detail(self.lcm.times))
 
     # --- keys ---
 

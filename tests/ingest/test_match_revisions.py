@@ -1,0 +1,257 @@
+"""Words that differ are never dropped: what a host shows in other words, from the window to the prompt."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from bench.ingest import decorated_share
+from lossless import Incoming, Session
+from tests.faults import (
+    SESSION,
+    all_or_nothing,
+    contents,
+    context,
+    problems,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    import lossless
+
+Body = dict[str, Any]
+
+
+@pytest.fixture(autouse=True)
+def _verified(engine: lossless.Engine) -> Iterator[None]:
+    yield
+    assert problems(engine) == []
+
+
+def user(text: str) -> Body:
+    return {"role": "user", "content": text}
+
+
+def answer(text: str) -> Body:
+    return {"role": "assistant", "content": text}
+
+
+def system(text: str) -> Body:
+    return {"role": "system", "content": text}
+
+
+def calls(call: str) -> Body:
+    function = {"name": "run", "arguments": '{"command": "make"}'}
+    return {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": call, "type": "function", "function": function}],
+    }
+
+
+def result(call: str, text: str) -> Body:
+    return {"role": "tool", "tool_call_id": call, "content": text}
+
+
+def prompt(engine: lossless.Engine, session: Session = SESSION) -> list[str]:
+    """The texts that a model is given."""
+    messages = engine.assemble(session, allow_trailing_assistant=True).messages
+    return [str(message["content"]) for message in messages if message.get("content")]
+
+
+def versions(engine: lossless.Engine, id_: int) -> list[str]:
+    return [version.message.content for version in engine.archive.versions.of(id_)]
+
+
+CALL = "call_0123456789ab"
+TALK = [
+    user("Do not push to main before the tests have passed"),
+    answer("I will wait for the tests, then push the branch."),
+    user("How long will the tests take on this machine?"),
+    answer("About twenty minutes from alpha to beta, 5000 of them."),
+]
+
+
+# --- results under one call id --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("verb", ["append", "sync"])
+@pytest.mark.parametrize("call", [CALL, "toolu_0123456789abcdef", "exec:1"])
+def test_two_results_under_one_call_id_are_two_rows(engine: lossless.Engine, verb: str, call: str) -> None:
+    window = [user("build it"), calls(call), result(call, "compiling"), result(call, "linked: 3 files")]
+    assert getattr(engine, verb)(SESSION, window).stored == 4
+    assert contents(engine)[2:] == ["compiling", "linked: 3 files"]
+    assert engine.sync(SESSION, window).stored == 0
+
+
+def test_a_call_id_that_is_used_again_later_is_another_call(engine: lossless.Engine) -> None:
+    window: list[Body] = []
+    for n in range(4):
+        window += [user(f"build number {n}, please"), calls(CALL), result(CALL, f"built number {n}")]
+        assert engine.sync(SESSION, window).stored == 3
+    assert [text for text in contents(engine) if text.startswith("built")] == [f"built number {n}" for n in range(4)]
+
+
+# --- edits ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("named", [False, True], ids=["no ids", "ids"])
+@pytest.mark.parametrize(
+    ("place", "old", "new"),
+    [
+        (0, "Do not push", "push"),
+        (0, "Do not push to main before the tests have passed", "Something else altogether"),
+        (2, "machine?", "machine!"),
+        (3, "from alpha to beta", "from beta to alpha"),
+        (3, "5000", "50"),
+    ],
+)
+def test_the_prompt_has_the_newest_words(engine: lossless.Engine, place: int, old: str, new: str, named: bool) -> None:
+    def show(window: list[Body]) -> Any:
+        names = [Incoming(body, entry_id=f"e{n}") for n, body in enumerate(window)]
+        return engine.sync(SESSION, names if named else window)
+
+    window = [*TALK, user("Tell me when they are through, will you?")]
+    show(window)
+    before = window[place]["content"]
+    window[place] = window[place] | {"content": before.replace(old, new)}
+    report = show(window)
+    assert (report.stored, report.revised) == (0, 1)
+    assert prompt(engine) == [body["content"] for body in window]
+    assert versions(engine, place + 1) == [before]
+    assert show(window).revised == 0
+
+
+def test_several_edits_at_once(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, [*TALK, user("and then?")])
+    window = [TALK[0], answer("No."), user("Why is that so?"), TALK[3], user("and then?")]
+    report = engine.sync(SESSION, window)
+    assert (report.stored, report.revised) == (0, 2)
+    assert prompt(engine) == [body["content"] for body in window]
+    assert [versions(engine, id_) for id_ in (2, 3)] == [[TALK[1]["content"]], [TALK[2]["content"]]]
+
+
+def test_a_system_message_in_the_middle_may_change(engine: lossless.Engine) -> None:
+    for text in ("The user is away until noon.", "The user is back at the desk."):
+        window = [*TALK[:2], system(text), *TALK[2:]]
+        engine.sync(SESSION, window)
+        assert context(engine) == [body["content"] for body in window]
+
+
+def test_a_reduction_is_kept_beside_the_row(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, [user("build it"), calls(CALL), result(CALL, "a long log"), *TALK])
+    window = [user("build it"), calls(CALL), result(CALL, "[cleared]"), *TALK]
+    assert engine.sync(SESSION, window).revised == 0
+    assert contents(engine)[2] == "a long log"
+    (version,) = engine.archive.versions.of(3)
+    assert (version.kind, version.message.content) == ("lesser", "[cleared]")
+
+
+# --- pending results ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("grows", [False, True])
+def test_a_result_that_was_pending_has_its_final_words(engine: lossless.Engine, grows: bool) -> None:
+    head = [user("build it"), calls(CALL)]
+    engine.sync(SESSION, [*head, result(CALL, "(running…)")])
+    report = engine.sync(SESSION, [*head, result(CALL, "done: 3 files"), *([answer("It is built.")] if grows else [])])
+    assert (report.stored, report.revised) == (int(grows), 1)
+    assert contents(engine)[2] == "done: 3 files"
+    assert "(running…)" not in prompt(engine)
+    assert versions(engine, 3) == ["(running…)"]
+
+
+# --- repeats and returns --------------------------------------------------------------------------
+
+
+def test_repeated_short_answers_in_moving_windows_are_kept_or_counted(engine: lossless.Engine) -> None:
+    log = [user("yes") if n % 2 else answer("Shall I go on?") for n in range(20)]
+    missing = sum(engine.sync(SESSION, log[max(0, end - 6) : end]).ambiguous for end in range(2, 21, 2))
+    assert len(contents(engine)) + missing >= 20
+    assert len(contents(engine)) <= 20
+
+
+def test_a_regenerated_text_that_equals_an_abandoned_one_is_kept_or_counted(engine: lossless.Engine) -> None:
+    for reply in ("It is 8080, I think.", "Let me look at the file first.", "It is 8080, I think."):
+        report = engine.sync(SESSION, [user("Which port is it?"), answer(reply)])
+        assert report.stored or report.ambiguous
+        assert context(engine)[-1] == reply
+
+
+# --- hosts that save room or decorate -------------------------------------------------------------
+
+
+def test_old_tool_rounds_that_are_left_out_double_nothing(engine: lossless.Engine) -> None:
+    def turn(n: int, *, whole: bool) -> list[Body]:
+        call = f"call_{n:012}"
+        tools = [calls(call), result(call, f"the log of build {n}")] if whole else []
+        return [user(f"Please make build {n} now"), *tools, answer(f"Build {n} has been made.")]
+
+    for end in range(1, 9):
+        window = [body for n in range(end) for body in turn(n, whole=n > end - 3)]
+        report = engine.sync(SESSION, window)
+        assert (report.stored, report.abandoned) == (4, 0)
+    assert len(contents(engine)) == len(context(engine)) == 32
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        lambda text, n: f"[Mon 12:{n:02}] {text}",
+        lambda text, n: f"<context>\ndocument {n} of the shelf\n</context>\n\n{text}",
+        lambda text, n: f"{text}\n\n<system-reminder>\nturn {n} has begun\n</system-reminder>",
+    ],
+    ids=["time", "documents", "reminder"],
+)
+def test_a_decorated_newest_message_is_one_row(engine: lossless.Engine, decorate: Callable[[str, int], str]) -> None:
+    log: list[Body] = []
+    for n in range(12):
+        asked = f"Question {n} about the harbour and its {n} boats"
+        report = engine.sync(SESSION, [*log, user(decorate(asked, n))])
+        assert (report.stored, report.abandoned) == (1 + bool(n), 0)
+        log += [user(asked), answer(f"Answer {n}, which is rather short.")]
+    engine.sync(SESSION, log)
+    assert contents(engine) == context(engine) == [body["content"] for body in log]
+    assert versions(engine, 1) == [decorate(log[0]["content"], 0)]
+
+
+def test_a_trailing_system_message_does_not_pile_up(engine: lossless.Engine) -> None:
+    log: list[Body] = []
+    for n in range(8):
+        log += [user(f"Question {n} about the harbour"), answer(f"Answer {n}, which is rather short.")]
+        engine.sync(SESSION, [*log, system(f"It is {n} past noon.")])
+        assert context(engine) == [*(body["content"] for body in log), f"It is {n} past noon."]
+    assert len([text for text in contents(engine) if "noon" not in text]) == 16
+
+
+def test_a_streamed_message_is_one_row(engine: lossless.Engine) -> None:
+    words = " ".join(f"word{n}" for n in range(30))
+    for end in range(20, len(words) + 1, 10):
+        engine.sync(SESSION, [user("Tell me a story"), answer(words[:end])])
+    assert contents(engine) == ["Tell me a story", words[:end]]
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+def _edited(engine: lossless.Engine) -> object:
+    window = [user("push to main before the tests have passed"), *TALK[1:3], answer("Ten minutes."), user("Go on then")]
+    return engine.sync(SESSION, window)
+
+
+def _reduced(engine: lossless.Engine) -> object:
+    return engine.sync(SESSION, [TALK[0], answer("[cleared]"), *TALK[2:]])
+
+
+@pytest.mark.parametrize("act", [_edited, _reduced])
+def test_a_failing_statement_leaves_old_or_new_words(act: Callable[[Any], object], tmp_path: Path) -> None:
+    before, after = all_or_nothing(tmp_path, lambda engine: engine.sync(SESSION, TALK), act)
+    assert before["message_versions"] != after["message_versions"]
+
+
+def test_the_archive_of_a_host_that_decorates_its_newest_message_is_small() -> None:
+    """At most 1.3 times the plain archive and the decorations themselves, once free room is given back."""
+    assert decorated_share(60)[1] <= 1.3
