@@ -50,7 +50,7 @@ OWN_WEIGHT = 1.6
 #: then on, whatever is asked.
 WISH_WEIGHT, STANDING_WEIGHT = 1.5, 1.2
 #: What the first message on something counts when the order is asked for.
-FIRST_WEIGHT = 2.0
+FIRST_WEIGHT = 1.8
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -157,14 +157,13 @@ def rank(
 
 
 def _lift_first(hits: Iterable[Hit]) -> None:
-    """Lift the first message of a user with each term, and the first of each session."""
-    firsts: dict[object, Hit] = {}
+    """Lift the first message of a user in each session, and the first one with a term."""
+    sessions, terms = set[int](), set[int]()
     for hit in sorted(hits, key=lambda hit: (hit.at, hit.seq or 0)):
         if hit.passages and hit.passages[0].is_users:
-            for key in (("session", hit.session), *hit.own):
-                firsts.setdefault(key, hit)
-    for hit in {hit.id: hit for hit in firsts.values()}.values():
-        hit.score *= FIRST_WEIGHT
+            hit.score *= FIRST_WEIGHT ** ((hit.session not in sessions) + (not terms.issuperset(hit.own)))
+            sessions.add(hit.session)
+            terms.update(hit.own)
 
 
 def _mark_sessions(by_place: dict[SeqPlace, Hit]) -> None:
