@@ -39,7 +39,7 @@ def test_pins_stand_in_every_prompt_until_they_are_taken_away(lcm: Lcm, archive:
     assert (gone["unpinned"], [item["pinId"] for item in gone["items"]]) == (1, [2])
     assert "Never print secrets." not in lcm("context", *NAMED, "--as", "openai-chat").out
     table = lcm("unpin", 2, *NAMED, "--format", "table").out
-    assert table == "Pin 2 is gone.\n"
+    assert table == "Pin 2 was removed.\n"
 
 
 def test_listing_pins_changes_nothing(lcm: Lcm, archive: Path) -> None:
