@@ -175,7 +175,7 @@ MUTATIONS = (
     Mutation(
         "everything is alike",
         "ingest/match.py",
-        "                    if score >= ALIKE:",
+        "                    if score >= (VERY_ALIKE if is_summary else ALIKE):",
         "                    if score >= 0:",
         "another answer is taken for a version of the one before",
         "branches",
@@ -184,7 +184,7 @@ MUTATIONS = (
     Mutation(
         "nothing is alike",
         "ingest/match.py",
-        "                    if score >= ALIKE:",
+        "                    if score >= (VERY_ALIKE if is_summary else ALIKE):",
         "                    if score > 1:",
         "a message that is streamed is stored again and again",
         "streaming",

@@ -20,6 +20,7 @@ from hypothesis import HealthCheck, Phase, settings
 
 import lossless
 from lossless.testing import VirtualClock
+from tests.built import built
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterator
@@ -33,11 +34,14 @@ if threading.current_thread() is threading.main_thread():
 # Every HTTP client loads the machine's certificates, and nothing here speaks TLS: once is enough.
 ssl.create_default_context = functools.cache(ssl.create_default_context)  # type: ignore[assignment]
 
+# What is loaded while tests are collected stays; looking through it for garbage would take a third of the time.
+gc.disable()
+
 _EXAMPLES = os.environ.get("LOSSLESS_EXAMPLES")
 
 settings.register_profile(
     "lossless",
-    max_examples=int(_EXAMPLES or 12),
+    max_examples=int(_EXAMPLES or 8),
     derandomize=_EXAMPLES is None,
     phases=list(Phase) if _EXAMPLES else [Phase.explicit, Phase.generate],  # shrinking may take many minutes
     deadline=None,
@@ -47,9 +51,10 @@ settings.load_profile("lossless")
 
 
 def pytest_collection_finish() -> None:
-    """What is loaded by now stays: the collector of garbage would look through all of it again and again."""
+    """From here on the collector of garbage looks at what tests make, not again and again at all that is loaded."""
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(wrapper=True, optionalhook=True)
@@ -96,8 +101,14 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def engine(path: Path) -> Iterator[lossless.Engine]:
-    """An engine on a new file; its clock stands still unless a test moves it."""
-    with lossless.open(
-        path, lossless.Settings(payloads_in_files=False), clock=VirtualClock(), background=False
-    ) as opened:
+    """An engine on an archive without messages; its clock stands still unless a test moves it."""
+    with _open(built(path, _make_empty)) as opened:
         yield opened
+
+
+def _open(path: Path) -> lossless.Engine:
+    return lossless.open(path, lossless.Settings(payloads_in_files=False), clock=VirtualClock(), background=False)
+
+
+def _make_empty(path: Path) -> None:
+    _open(path).close()

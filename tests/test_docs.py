@@ -191,7 +191,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The archive that `make demo` leaves; making it is the test of the demo."""
     folder = tmp_path_factory.mktemp("demo")
     command = [sys.executable, "-W", "error", str(ROOT / "examples" / "demo.py"), str(folder)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert done.returncode == 0, done.stderr
     assert "stays at 400" in done.stdout
     return folder
@@ -232,7 +232,7 @@ def run_block(block: Block, page: str, names: dict[str, Any]) -> None:
         code = "\n" * block.line + block.text
         exec(compile(code, page, "exec", dont_inherit=True), names)
     elif block.language in ("sh", "bash", "console") and (script := shell_script(block)):
-        done = subprocess.run(["sh", "-euxc", script], capture_output=True, text=True, check=False, timeout=240)
+        done = subprocess.run(["sh", "-euxc", script], capture_output=True, text=True, check=False, timeout=200)
         assert done.returncode == 0, f"{page}, line {block.line}\n{done.stderr}\n{done.stdout}"
 
 

@@ -15,12 +15,12 @@ if TYPE_CHECKING:
 PATIENCE = 60.0
 
 
-def wait_for(is_so: Callable[[], object], seconds: float = PATIENCE) -> None:
+def wait_for(is_so: Callable[[], object], seconds: float = PATIENCE, every: float = 0.01) -> None:
     """Return once it is so; fail when that takes longer than anybody would wait."""
     until = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < until, f"it was not so within {seconds:g} seconds"
-        time.sleep(0.01)
+        time.sleep(every)
 
 
 def is_gone(pid: int) -> bool:

@@ -73,7 +73,8 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("replaying", 9_803_202),
         ("edits and cuts off", 9_806_667),
         ("edits and cuts off", 9_604_517),
-        ("edits and cuts off", 9_606_763),
+        ("head cut", 9_608_658),
+        ("deletes", 9_608_641),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from lossless.cli.main import main
+from tests.forking import Fork
 
 from .conftest import CRANE, FERRY
 from .loop import bytes_of, open_engine
@@ -104,13 +106,18 @@ def test_a_person_is_asked(lcm: Lcm, archive: Path, verb: str, question: str, an
 def at_a_terminal(arguments: list[str], typed: str) -> tuple[int, str, str]:
     """Run `lcm` with somebody at its standard input."""
     person, terminal = pytest.importorskip("pty").openpty()
-    command = [sys.executable, "-m", "lossless.cli.main", *arguments]
-    process = subprocess.Popen(command, stdin=terminal, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    def child() -> None:
+        os.dup2(terminal, 0)
+        sys.argv = ["lcm", *arguments]
+        main()
+
+    process = Fork(child)
     os.write(person, f"{typed}\n".encode())
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate()
     os.close(person)
     os.close(terminal)
-    return process.returncode, out, err
+    return process.wait(), out, err
 
 
 @pytest.mark.parametrize(

@@ -83,7 +83,7 @@ def test_what_cannot_be_dissolved_says_why(path: Path) -> None:
             dissolve.plan_dissolve(engine.archive, root, purge=True)
 
 
-@pytest.mark.timeout(20)
+@pytest.mark.timeout(120)
 def test_what_is_below_a_circle_or_many_diamonds_says_so_at_once(path: Path) -> None:
     link = "INSERT INTO summary_parents (summary_id, parent_summary_id, ordinal) VALUES (?, ?, ?)"
     copy = (

@@ -49,7 +49,7 @@ def absent(engine: lossless.Engine, *phrases: str) -> list[str]:
     """Where words still are."""
     found = prove_absence(engine.archive.path, engine.vault, phrases or (PHRASE, WORD))
     assert not found.unreadable
-    return [f"{trace.file}: {trace.place}" for trace in found.traces]
+    return [f"{trace['file']}: {trace['place']}" for trace in found.traces]
 
 
 def contents(engine: lossless.Engine, session: lossless.Session = SESSION) -> list[str]:
@@ -402,4 +402,4 @@ def test_an_archive_that_is_imported_does_not_bring_it_back(engine: lossless.Eng
         import_lossless_claw(copy, fresh.archive, fresh.vault)
         assert len(contents(fresh)) == len(before)
         assert not any(WORD in text for text in contents(fresh))
-        assert [trace.place for trace in prove_absence(fresh.archive.path, None, [WORD]).traces] == []
+        assert [trace["place"] for trace in prove_absence(fresh.archive.path, None, [WORD]).traces] == []

@@ -33,7 +33,7 @@ Raw = dict[str, Any]
 def gone(engine: lossless.Engine, *phrases: str) -> None:
     """The words are in no file of the archive, and it is sound."""
     found = prove_absence(engine.archive.path, engine.vault, phrases or (WORD,))
-    assert [f"{trace.file}: {trace.place}" for trace in found.traces] == []
+    assert [f"{trace['file']}: {trace['place']}" for trace in found.traces] == []
     assert found.ok
     sound(engine)
 

@@ -145,7 +145,7 @@ def test_models_are_asked_only_when_configured_and_wanted(path: Path) -> None:
         assert engine.admin.examine(ask_models=True).models == ()
     with open_engine(path, Scripted()) as engine:
         (check,) = engine.admin.examine(ask_models=True).models
-        assert check.ok
+        assert check["ok"]
         assert engine.admin.examine().models == ()
     with open_engine(path, Scripted(then=ModelAuth("no"))) as engine:
         found = engine.admin.examine(ask_models=True)

@@ -102,7 +102,7 @@ def open_engine(folder: str) -> lossless.Engine:
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-@search(max_examples=12)
+@search(max_examples=5)
 @given(steps=STEPS, window=st.integers(2_500, 14_000))
 def test_every_request_fits(kind: str, steps: list[Step], window: int) -> None:
     dialect = DIALECTS[kind]
@@ -120,7 +120,7 @@ def test_every_request_fits(kind: str, steps: list[Step], window: int) -> None:
         assert engine.verify().ok
 
 
-@search(max_examples=15)
+@search(max_examples=6)
 @given(steps=STEPS, budget=st.integers(2_500, 14_000))
 def test_every_window_of_a_framework_fits(steps: list[Step], budget: int) -> None:
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:

@@ -100,7 +100,7 @@ def open_engine(folder: str) -> lossless.Engine:
 
 
 @pytest.mark.parametrize("kind", DIALECTS)
-@search(max_examples=4)
+@search(max_examples=2)
 @given(
     turns=TURNS,
     window=st.one_of(st.integers(150, LEAST_WINDOW), st.integers(LEAST_WINDOW, 40_000)),
@@ -128,7 +128,7 @@ def test_a_request_fits_its_window_or_says_by_how_much_it_does_not(
         assert engine.verify().ok
 
 
-@search(max_examples=6)
+@search(max_examples=3)
 @given(turns=TURNS, budget=st.integers(2_000, 40_000), beside=st.integers(0, 600))
 def test_a_framework_sends_no_more_than_its_budget(turns: list[Any], budget: int, beside: int) -> None:
     with tempfile.TemporaryDirectory() as folder, open_engine(folder) as engine:

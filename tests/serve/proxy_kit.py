@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import threading
-import time
 from contextlib import contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -14,6 +13,7 @@ import uvicorn
 
 from lossless.serve.access import Access
 from lossless.serve.proxy import ProxyOptions, http_protocol, proxy_app
+from tests.waiting import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,8 +40,7 @@ def proxied(engine: lossless.Engine, provider: Provider | str, **options: Any) -
         server = uvicorn.Server(config)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
         thread.start()
-        while not server.started:
-            time.sleep(0.005)
+        wait_for(lambda: server.started, every=0.002)
         try:
             yield f"http://127.0.0.1:{port}"
         finally:

@@ -7,7 +7,7 @@ import re
 import signal
 import stat
 import subprocess
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import httpx2
 import pytest
@@ -17,6 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from lossless.errors import BadInput
 from lossless.serve.access import load_token, token_file
+from tests.forking import run_lcm
 from tests.serve.kit import LCM, copied, environment, run, text_of
 from tests.waiting import wait_for
 
@@ -150,11 +151,10 @@ def test_pages_of_others_are_refused(address: str, headers: dict[str, str], stat
 
 def test_a_port_that_is_taken_is_said(address: str, archive: Path, tmp_path: Path) -> None:
     port = address.rsplit(":", 1)[1].removesuffix("/mcp")
-    command = [*LCM, "--db", str(archive), "mcp", "--http", "--port", port]
     env = environment(tmp_path, LCM_MCP_TOKEN=TOKEN)
-    done = subprocess.run(command, capture_output=True, text=True, env=env, check=False, timeout=60)
-    assert done.returncode == 2
-    assert f"port {port} cannot be used" in done.stderr
+    code, _, err = run_lcm("--db", archive, "mcp", "--http", "--port", port, env=env)
+    assert code == 2
+    assert f"port {port} cannot be used" in err
 
 
 # --- the token ----------------------------------------------------------------------------------------
@@ -191,8 +191,6 @@ def test_a_token_that_others_can_read_is_refused(tmp_path: Path) -> None:
 
 
 def test_options_that_do_not_go_together(tmp_path: Path) -> None:
-    done: Any = subprocess.run(
-        [*LCM, "mcp", "--port", "1"], capture_output=True, env=environment(tmp_path), check=False, timeout=60
-    )
-    assert done.returncode == 2
-    assert b"--http" in done.stderr
+    code, _, err = run_lcm("mcp", "--port", "1", env=environment(tmp_path))
+    assert code == 2
+    assert "--http" in err

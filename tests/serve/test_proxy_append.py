@@ -109,31 +109,23 @@ def test_a_system_prompt_stays_until_there_is_another(engine: lossless.Engine, d
 
 
 @EVERY_DIALECT
-def test_a_long_past_stays_inside_the_window(engine: lossless.Engine, dialect: str) -> None:
-    with Provider() as provider, proxied(engine, provider, window=WINDOW) as url:
-        for message in talk(24, words=200):
-            tell(url, dialect, message["content"], "Be kind.")
+def test_a_long_past_stays_inside_the_window_and_can_be_recalled(engine: lossless.Engine, dialect: str) -> None:
+    long = ["She arrives at Berth No. 17.", *(message["content"] for message in talk(24, words=200))]
+    with Provider(recalling) as provider, proxied(engine, provider, window=WINDOW) as url:
+        for text in long:
+            tell(url, dialect, text, "Be kind.")
         newest = provider.requests[-1].body
         sizes = [estimate_tokens(json.dumps(without_labels(request.body))) for request in provider.requests]
-    assert max(sizes) <= WINDOW
-    assert "<summary" in json.dumps(newest)
-    assert "lcm_grep" in json.dumps(newest["tools"])
-    assert "tools" not in provider.requests[1].body
-    assert said(engine)[::2] == [message["content"] for message in talk(24, words=200)]
-    assert engine.verify().ok
-
-
-@EVERY_DIALECT
-def test_recall_is_answered_on_the_way(engine: lossless.Engine, dialect: str) -> None:
-    with Provider(recalling) as provider, proxied(engine, provider, window=WINDOW) as url:
-        tell(url, dialect, "She arrives at Berth No. 17.")
-        for message in talk(24, words=200):
-            tell(url, dialect, message["content"])
+        assert said(engine)[::2] == long
         for stream in (False, True):
             count = len(provider.requests)
             tell(url, dialect, "And which berth was it?", stream=stream)
             assert len(provider.requests) == count + 2
             assert "It was No. 17." in said(engine)[-1]
+    assert max(sizes) <= WINDOW
+    assert "<summary" in json.dumps(newest)
+    assert "lcm_grep" in json.dumps(newest["tools"])
+    assert "tools" not in provider.requests[1].body
     assert engine.verify().ok
 
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import lossless
 
 Raw = dict[str, Any]
-TURNS = 40
+TURNS = 24
 DIALECTS = [ChatCompletions, MessagesApi]
 
 
@@ -90,8 +90,9 @@ KINDS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
-@pytest.mark.parametrize("shown", KINDS)
+@pytest.mark.parametrize(
+    ("shown", "dialect"), [*((shown, ChatCompletions) for shown in KINDS), (all_at_once, MessagesApi)]
+)
 def test_a_chat_is_one_conversation_with_one_row_a_message(
     engine: lossless.Engine, dialect: type[ChatCompletions | MessagesApi], shown: Callable[[list[Raw], int], list[Raw]]
 ) -> None:

@@ -228,7 +228,7 @@ def test_what_is_not_kept_is_not_said_to_be(engine: lossless.Engine, where: str,
 
 def test_a_stream_that_falls_silent(engine: lossless.Engine) -> None:
     half = http(chunk({"content": "At "}), "text/event-stream", length=9999)
-    with bare_provider(half, silent=True) as provider, proxied(engine, provider, timeout=2) as url:
+    with bare_provider(half, silent=True) as provider, proxied(engine, provider, timeout=5) as url:
         got = post(url + CHAT, json=BODY | {"stream": True}, headers=GOOD)
     assert "did not respond in time" in got.text
     assert said(engine) == ["Where is the ferry?", "At "]

@@ -246,7 +246,7 @@ def test_an_interrupt_at_the_end_of_a_transaction_undoes_it(path: Path) -> None:
             sys.settrace(interrupt)
         say(engine, "later", "one")
         with ThreadPoolExecutor(1) as pool:
-            pool.submit(say, engine, "thread", "two").result(timeout=20)
+            pool.submit(say, engine, "thread", "two").result(timeout=60)
         assert {row.session_key for row in other.listings.conversations(9).rows} == {"later", "thread"}
 
 

@@ -54,7 +54,7 @@ def test_words_are_found_in_every_form(tmp_path: Path) -> None:
     connection.close()
     found = prove_absence(str(path), None, [phrase, WORD])
     assert not found.ok
-    places = {(trace.phrase, trace.place) for trace in found.traces}
+    places = {(trace["phrase"], trace["place"]) for trace in found.traces}
     assert {(1, f"t.a, row {n}") for n in (1, 2, 5)} | {(1, "t.a, row 4 (compressed)")} <= places
     assert (2, "t.a, row 3 (compressed)") in places
 
@@ -68,10 +68,10 @@ def test_a_free_page_and_a_log_are_read(tmp_path: Path) -> None:
     connection.execute("INSERT INTO t VALUES (?)", (WORD * 400,))
     connection.execute("DELETE FROM t")
     traces = prove_absence(str(path), None, [WORD]).traces
-    assert {(trace.file, trace.place) for trace in traces} == {(f"{path}-wal", "bytes")}
+    assert {(trace["file"], trace["place"]) for trace in traces} == {(f"{path}-wal", "bytes")}
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     (trace,) = prove_absence(str(path), None, [WORD]).traces
-    assert (trace.file, trace.place) == (str(path), "bytes")
+    assert (trace["file"], trace["place"]) == (str(path), "bytes")
     connection.execute("VACUUM")
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
     assert prove_absence(str(path), None, [WORD]).ok

@@ -196,7 +196,7 @@ def test_counts_of_a_page_are_those_of_each(shapes: list[list[int]], count: int)
             assert row.message_tokens == sum(stored.message.tokens for stored in messages)
             assert (row.context_items, row.context_tokens) == (len(items), sum(item.tokens for item in items))
             assert row.context_items == archive.listings.context_count(id_)
-            assert row.context_items == sum(share.count for share in archive.listings.details(id_).context)
+            assert row.context_items == sum(share["count"] for share in archive.listings.details(id_).context)
             assert (row.summary_count, row.summary_tokens) == (len(summaries), sum(s.token_count for s in summaries))
             below = [stored for stored in messages if archive.listings.message_status(stored.id).leaf_id]
             assert row.summarized_source_tokens == sum(stored.message.tokens for stored in below)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -13,6 +12,7 @@ from lossless.llm.completion import Complete, Prompt
 from lossless.model.tokens import estimate_tokens
 from lossless.testing import DIRECTIVES, Mode, Scripted, VirtualClock, hang, sample_conversation, say
 from lossless.testing.scripted import source_of
+from tests.waiting import wait_for
 
 SOURCE = "\n".join(message["content"][0].get("text", "") for message in sample_conversation(40))
 
@@ -94,8 +94,7 @@ def test_a_hang_waits_until_released() -> None:
     model = Scripted(hang(600))
     thread = threading.Thread(target=model, args=(_prompt(),))
     thread.start()
-    while model.started == 0:
-        time.sleep(0.001)
+    wait_for(lambda: model.started)
     ended_early = len(model.calls)
     model.release()
     thread.join(60)

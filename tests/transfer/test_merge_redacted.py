@@ -41,7 +41,7 @@ def source(tmp_path: Path) -> lossless.Engine:
 
 def absent(engine: lossless.Engine) -> None:
     found = prove_absence(engine.archive.path, engine.vault, [SECRET])
-    assert [f"{trace.file}: {trace.place}" for trace in found.traces] == []
+    assert [f"{trace['file']}: {trace['place']}" for trace in found.traces] == []
     assert [str(problem) for problem in engine.verify().problems if problem.severity == "error"] == []
 
 

@@ -183,7 +183,7 @@ def test_closing_at_once_says_later_what_came_of_it(archive: Path) -> None:
 
     def complete(prompt: Any) -> Any:
         if model.started:
-            may_go_on.wait(30)
+            may_go_on.wait(60)
         return model(prompt)
 
     async def do(person: Person) -> None:

@@ -36,6 +36,7 @@ from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import SummaryKind
 from lossless.model.messages import ROLES
 from lossless.recall.results import parse_reference
+from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
 
 if TYPE_CHECKING:
@@ -92,16 +93,24 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     return {
         "conversation": _with_tail(row, tail),
         "summaryDepths": depths_json(engine.browse.depths(id_)),
-        "context": to_json(details.context),
+        "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
         "maintenance": details.debt and {k: v for k, v in to_json(details.debt).items() if k != "conversationId"},
-        "bootstrap": to_json(details.frontier),
-        "focusBriefs": {"count": details.brief_count, "activeBrief": to_json(details.active_brief)},
-        "largeFiles": to_json(details.files),
+        "bootstrap": details.frontier and _row_json(details.frontier),
+        "focusBriefs": {
+            "count": details.brief_count,
+            "activeBrief": details.active_brief and _row_json(details.active_brief),
+        },
+        "largeFiles": _row_json(details.files),
         "ingest": ingest,
         "hidden": details.hidden,
     }
+
+
+def _row_json(row: dict[str, Any]) -> dict[str, Any]:
+    """A row by its columns, under JSON's names."""
+    return {camel_case(name): value for name, value in row.items()}
 
 
 def _tail_cap(settings: Settings) -> int | None:

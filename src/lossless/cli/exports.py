@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, get_args
 
 import click
@@ -13,10 +12,8 @@ from lossless.cli.options import ConversationTarget, complete_sessions, session_
 from lossless.cli.output import to_json
 from lossless.cli.screen import styled
 from lossless.model.paths import expand_path
-from lossless.transfer.archive_file import export_archive
-from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
-from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
+from lossless.transfer.lossless_claw import TransferOptions
+from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_format import SessionBy
 from lossless.tui.text import plural
 
@@ -107,8 +104,10 @@ def _archive(
     invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
 ) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite)
-        report = export_archive(engine.archive, engine.vault, target, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_archive(
+            target, sessions=chosen, files_dir=files_dir, overwrite=overwrite, progress=advance
+        )
     _emit(invocation, "export.archive", report)
 
 
@@ -128,8 +127,10 @@ def lossless_claw(
     compared before it gets its name.
     """
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), files_dir, advance, overwrite, plain)
-        report = export_lossless_claw(engine.archive, engine.vault, target, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_lossless_claw(
+            target, sessions=chosen, files_dir=files_dir, plain=plain, overwrite=overwrite, progress=advance
+        )
     _emit(invocation, "export.lossless-claw", report)
 
 
@@ -164,20 +165,23 @@ def remnic(
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
     with invocation.progress("Exporting") as advance:
-        options = TransferOptions(dry_run, frozenset(sessions), None, advance, session_by=session_by, compat=compat)
         if source is not None:
+            names = frozenset(sessions)
+            options = TransferOptions(dry_run, names, None, advance, session_by=session_by, compat=compat)
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
-                options = replace(options, sessions=_chosen(engine, sessions))
-                report = export_remnic(engine.archive, engine.vault, place, options)
+                chosen = _chosen(engine, sessions)
+                report = engine.transfer.export_remnic(
+                    place, sessions=chosen, session_by=session_by, compat=compat, dry_run=dry_run, progress=advance
+                )
     invocation.emit("export.remnic", print_export, limit_warnings(to_json(report)) | {"path": str(place)})
 
 
 def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
     with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        options = TransferOptions(False, _chosen(engine, sessions), None, advance, overwrite)
-        report = export_pages(engine.archive, engine.vault, target, kind, options)
+        chosen = _chosen(engine, sessions)
+        report = engine.transfer.export_pages(target, kind, sessions=chosen, overwrite=overwrite, progress=advance)
     _emit(invocation, f"export.{kind}", report)
 
 

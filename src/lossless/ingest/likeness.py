@@ -235,11 +235,11 @@ def _text_likeness(mine: str, theirs: str) -> float:
     bare = _undecorated(mine), _undecorated(theirs)
     if bare[0] == bare[1] != "":
         return 1.0
-    if all(bare):  # equal documents do not make different questions alike
-        mine, theirs = bare
     short, long = sorted((mine, theirs), key=len)
     if short in long and _is_whole_in(short, long):
         return 1.0
+    if all(bare):  # equal documents do not make different questions alike
+        mine, theirs = bare
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
     words = _WORDS.findall(mine.casefold()), _WORDS.findall(theirs.casefold())

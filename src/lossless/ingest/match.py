@@ -36,8 +36,8 @@ _MAX_COMPARED = 256
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
-#: A user message, its answer, or both: when only this is missing, the host has deleted it.
-_EXCHANGES = (["user"], ["assistant"], ["user", "assistant"])
+#: A user message, an answer, or both: when only this is missing, the host has deleted it.
+_EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
 
 _SPEAKERS = ("user", "assistant")
 #: Roles, and whether very short, of messages that say which branch it is.
@@ -308,9 +308,7 @@ class _Matcher:
             return []
         start = min(self.last or (), default=newest)
         is_start = self.pair.may_be(0, start) and self.pair.likeness(0, start) >= ALIKE
-        few = 1 if self.shown[0].role == "tool" else 2  # a host's summary, or notices, precede it
-        if is_start:  # a window that is shorter than the last one was edited and cut off
-            few = SURE if len(self.shown) >= len(self.last or ()) else 1
+        few = SURE if is_start else 1 if self.shown[0].role == "tool" else 2  # a host's summary, or notices, precede it
         there = (w for w in range(few) if self._is_equal(w, newest) and self.pair.may_be(w, newest))
         head = next((w for w in there if not is_start or not self._is_equal(w, start + w)), None)
         if head is not None:
@@ -613,15 +611,18 @@ class _Matcher:
     def _alike(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
         """The pairs of similar messages in order with the highest total score; of many only near ones.
 
-        Of equally good ones those nearest to the anchor.
+        Of equally good ones those nearest to the anchor. Without an anchor before it, a message in place of several
+        rows is a host's summary, unless it was at the same position of the last window.
         """
-        places = {s: j for j, s in enumerate(rows)}
+        places, last = {s: j for j, s in enumerate(rows)}, sorted(self.last or ())
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
             for s in _near(i, len(shown), rows):
                 if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
-                    if score >= ALIKE:
+                    is_summary = not from_left and last[w : w + 1] != [s]
+                    is_summary = is_summary and len(rows) - places[s] > len(shown) - i
+                    if score >= (VERY_ALIKE if is_summary else ALIKE):
                         scores[i, places[s]] = score
         width, height = len(shown), len(rows)
         if from_left:

@@ -285,8 +285,20 @@ class _WindowReader:
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
-        rows_before = (0,) * self._head + mark.rows[before:last]
+        if self._may_have_moved(mark, start, window):
+            plan = replace(plan, ambiguous=plan.ambiguous + same)
+            if len(self._items) >= mark.length and not any(plan.places) and not newer:
+                plan = replace(plan_grown(self._archive, self._conversation.id, window.events), ambiguous=same)
+                last = mark.length
+        rows_before = (0,) * self._head + mark.rows[last - same : last]
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+
+    def _may_have_moved(self, mark: WindowMark, start: int, window: IncomingWindow) -> bool:
+        """Whether the few very short messages that a window begins with, as the last one, are also the end of that."""
+        first = self._items[self._head : start]
+        is_end = mark.chain.endswith(self._prints[_PRINT * self._head : _PRINT * start])
+        is_little = is_end and len(first) < SURE and bool(window.events) and not self._has_ids()
+        return is_little and mark.length > start and all(map(self._is_short, first))
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""

@@ -92,16 +92,6 @@ _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperatur
 
 
 @dataclass(frozen=True, slots=True)
-class ModelCheck:
-    """Whether a configured model answers; `error` says why not."""
-
-    name: str
-    ok: bool
-    seconds: float
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class Examination:
     """The state of an archive."""
 
@@ -111,8 +101,9 @@ class Examination:
     schema: int | None
     schema_expected: int
     sqlite: str
-    #: Models that were called; empty when none is configured or that was not requested.
-    models: tuple[ModelCheck, ...] = ()
+    #: Models that were called: `name`, whether it is `ok`, `seconds`, and the `error`; empty when none is configured or
+    #: that was not requested.
+    models: tuple[dict[str, object], ...] = ()
     model_configured: bool = False
 
     @property
@@ -149,8 +140,8 @@ def examine(
         ]
     models = () if summariser is None else _models(summariser)
     for check in models:
-        if not check.ok:
-            message = f"model {check.name} does not answer: {check.error}"
+        if not check["ok"]:
+            message = f"model {check['name']} does not answer: {check['error']}"
             found.append(DoctorFinding("model", "warning", message, "lcm model test"))
     configured = summariser is not None and summariser.has_model
     return Examination(tuple(found), live, __version__, schema, SCHEMA_VERSION, checks.sqlite(), models, configured)
@@ -363,9 +354,9 @@ def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
             yield DoctorFinding(f"clean.{filter_id}", "note", message, f"lcm doctor clean --apply {filter_id}")
 
 
-def _models(summariser: Summariser) -> tuple[ModelCheck, ...]:
+def _models(summariser: Summariser) -> tuple[dict[str, object], ...]:
     """Ask each configured model for one word; an unconfigured key in the environment is not used."""
-    found = []
+    found: list[dict[str, object]] = []
     for candidate in summariser.candidates():
         chain = replace(summariser.chain(Gate()), candidates=(candidate,), timeout_seconds=_MODEL_SECONDS)
         started, error = time.monotonic(), None
@@ -373,5 +364,6 @@ def _models(summariser: Summariser) -> tuple[ModelCheck, ...]:
             chain(_TEST)
         except LosslessError as failure:
             error = str(failure)
-        found.append(ModelCheck(candidate.name, error is None, round(time.monotonic() - started, 3), error))
+        seconds = round(time.monotonic() - started, 3)
+        found.append({"name": candidate.name, "ok": error is None, "seconds": seconds, "error": error})
     return tuple(found)

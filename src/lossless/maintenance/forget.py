@@ -518,22 +518,14 @@ _SQLITE = b"SQLite format 3\0"
 
 
 @dataclass(frozen=True, slots=True)
-class PhraseTrace:
-    """A place where words were found; `phrase` is their number in the request, from 1, never the words."""
-
-    phrase: int
-    file: str
-    #: The row and column, or `bytes` outside of any row, such as a free page.
-    place: str
-
-
-@dataclass(frozen=True, slots=True)
 class AbsenceReport:
     """The result: which files were read, where words were found, and which files could not be read."""
 
     files: int
     bytes: int
-    traces: tuple[PhraseTrace, ...] = ()
+    #: Where words were found: the `phrase` by its number in the request, from 1, never the words; the `file`; and the
+    #: `place`, a row and column, or `bytes` outside of any row, such as a free page.
+    traces: tuple[dict[str, int | str], ...] = ()
     unreadable: tuple[str, ...] = ()
 
     @property
@@ -561,7 +553,7 @@ def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]
         tuple({form.encode(encoding, "surrogatepass") for form in some for encoding in TEXT_ENCODINGS})
         for some in spelled
     ]
-    traces: list[PhraseTrace] = []
+    traces: list[dict[str, int | str]] = []
     unreadable: list[str] = []
     files = archive_files(archive_path, vault)
     size = 0
@@ -570,8 +562,8 @@ def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]
             with path.open("rb") as file:
                 is_database = file.read(len(_SQLITE)) == _SQLITE
             inside = list(_in_database(path, phrases, spelled, needles)) if is_database else []
-            known = {trace.phrase for trace in inside}
-            raw = [PhraseTrace(n, str(path), "bytes") for n in _in_bytes(path, needles) if n not in known]
+            known = {trace["phrase"] for trace in inside}
+            raw = [_trace(n, path, "bytes") for n in _in_bytes(path, needles) if n not in known]
             traces += [*inside, *raw]
             size += path.stat().st_size
         except FileNotFoundError:  # a log that was removed meanwhile
@@ -583,15 +575,19 @@ def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]
 
 def _in_database(
     path: Path, phrases: Sequence[str], spelled: Sequence[Sequence[str]], needles: Sequence[Sequence[bytes]]
-) -> Iterator[PhraseTrace]:
+) -> Iterator[dict[str, int | str]]:
     with DatabaseScan(str(path)) as database:
         for place, value in database.values():
             for n, (texts, some) in enumerate(zip(spelled, needles, strict=True), 1):
                 is_text = isinstance(value, str)
                 if any(one in value for one in texts) if is_text else any(one in value for one in some):
-                    yield PhraseTrace(n, str(path), place)
+                    yield _trace(n, path, place)
         for table, phrase in database.leftovers(phrases):
-            yield PhraseTrace(phrases.index(phrase) + 1, str(path), f"{table}: words of deleted rows in the index")
+            yield _trace(phrases.index(phrase) + 1, path, f"{table}: words of deleted rows in the index")
+
+
+def _trace(phrase: int, path: Path, place: str) -> dict[str, int | str]:
+    return {"phrase": phrase, "file": str(path), "place": place}
 
 
 def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:

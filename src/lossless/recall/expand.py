@@ -116,9 +116,15 @@ _AHEAD = 8
 _BATCH, _LARGEST_BATCH = 4, 64
 
 
+#: Where one is: the index of the stop, and of the message in it.
+WalkPlace: TypeAlias = tuple[int, int]
+
+
 @dataclass(frozen=True, slots=True)
-class WalkStop:
-    """One thing on the way: the text of a summary, or messages in a row."""
+class WalkStep:
+    """A stop on the way: a summary, or messages in a row; then, of these, one message. Its text is read when it is
+    come to.
+    """
 
     kind: Literal["summary", "messages"]
     #: The summary; for messages, the leaf that they were folded into, or empty.
@@ -127,38 +133,27 @@ class WalkStop:
     #: What a summary is a source of.
     source_of: str | None = None
     message_ids: tuple[int, ...] = ()
-
-
-#: Where one is: the index of the stop, and of the message in it.
-WalkPlace: TypeAlias = tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class WalkStep:
-    """A summary or a message on the way; its text is read when it is come to."""
-
-    stop: WalkStop
-    message_id: int | None
+    message_id: int | None = None
     title: str = ""
     text: str = ""
 
     @property
     def name(self) -> str:
-        return self.stop.id if self.message_id is None else f"msg#{self.message_id}"
+        return self.id if self.message_id is None else f"msg#{self.message_id}"
 
     def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
         """A place in its text."""
-        return self.name, "" if self.message_id is None else self.stop.id, offset, backwards
+        return self.name, "" if self.message_id is None else self.id, offset, backwards
 
     def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
-        stop, total = self.stop, len(self.text)
+        total = len(self.text)
         end = total if end is None else end
         kind: Literal["summary", "message"] = "summary" if self.message_id is None else "message"
-        under = stop.source_of if kind == "summary" else stop.id or None
+        under = self.source_of if kind == "summary" else self.id or None
         text = self.text[start:end]
         block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
         tokens = estimate_tokens(block)
-        return ExpandedPiece(kind, self.name, text, start, end, total, stop.level, under, block, tokens)
+        return ExpandedPiece(kind, self.name, text, start, end, total, self.level, under, block, tokens)
 
     def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
         """As much as fits from `start` on, or up to `end`; None when nothing does."""
@@ -177,7 +172,7 @@ class WalkStep:
 class ExpansionWalk:
     """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
-    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStop]) -> None:
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStep]) -> None:
         self._archive, self._scope, self.stops = archive, scope, stops
         self._messages: dict[str, tuple[int, ...]] = {}
 
@@ -185,7 +180,7 @@ class ExpansionWalk:
         """From a place on."""
         after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
         return self._load(
-            WalkStep(self.stops[index], id_)
+            replace(self.stops[index], message_id=id_)
             for index, ids in after
             for id_ in ids[start[1] if index == start[0] else 0 :]
         )
@@ -194,7 +189,7 @@ class ExpansionWalk:
         """From just before a place back to the beginning."""
         before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
         return self._load(
-            WalkStep(self.stops[index], id_)
+            replace(self.stops[index], message_id=id_)
             for index, ids in before
             for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
         )
@@ -207,11 +202,11 @@ class ExpansionWalk:
             messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
             summaries = {
                 found.id: found
-                for found in self._archive.summaries.many([step.stop.id for step in batch if step.message_id is None])
+                for found in self._archive.summaries.many([step.id for step in batch if step.message_id is None])
             }
             for step in batch:
                 if step.message_id is None:
-                    if summary := summaries.get(step.stop.id):
+                    if summary := summaries.get(step.id):
                         when = format_span(summary.earliest_at, summary.latest_at)
                         title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
                         yield replace(step, title=title, text=summary.content)
@@ -247,13 +242,13 @@ class ExpansionWalk:
 
 def walk_below(
     archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int, *, messages: bool
-) -> list[WalkStop]:
+) -> list[WalkStep]:
     """The stops below some summaries, `depth` layers down, sources right behind what they were folded into.
 
     Messages are a layer. A leaf that is a root itself is opened; others only with `messages`.
     """
     sources = _sources(archive, scope, roots, depth)
-    stops: list[WalkStop] = []
+    stops: list[WalkStep] = []
     shown: set[str] = set()
     opened: set[str] = set()
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None) for root in reversed(roots)]
@@ -261,14 +256,14 @@ def walk_below(
         node, level, source_of = todo.pop()
         if level and node.id not in shown:
             shown.add(node.id)
-            stops.append(WalkStop("summary", node.id, level, source_of))
+            stops.append(WalkStep("summary", node.id, level, source_of))
         if node.id in opened or level >= depth or not (node.source_count or messages or not level):
             continue
         opened.add(node.id)
         if node.source_count:
             todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
         else:
-            stops.append(WalkStop("messages", node.id, level + 1))
+            stops.append(WalkStep("messages", node.id, level + 1))
     return stops
 
 
@@ -350,7 +345,7 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
         return _centred(archive, scope, around, roots)
     stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
-        stops.append(WalkStop("messages", "", 0, message_ids=tuple(message_ids)))
+        stops.append(WalkStep("messages", "", 0, message_ids=tuple(message_ids)))
     return ExpansionWalk(archive, scope, stops), None
 
 
@@ -383,11 +378,11 @@ def _centred(
     if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = ExpansionWalk(archive, scope, [WalkStop("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, scope, [WalkStep("messages", leaf, 1)])
     else:
         before = archive.listings.ids_before(*place, NEIGHBOUR_COUNT)
         after = archive.listings.ids_after(*place, NEIGHBOUR_COUNT)
-        around = WalkStop("messages", "", 0, message_ids=(*before, message_id, *after))
+        around = WalkStep("messages", "", 0, message_ids=(*before, message_id, *after))
         leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)
     assert found is not None

@@ -25,10 +25,6 @@ _ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "
 _DEEPEST: Final = 200
 
 
-class NotJson5(ValueError):
-    """A text that is not JSON5; the message says what is wrong and where."""
-
-
 @dataclass(frozen=True, slots=True)
 class Json5Node:
     """A value and the position of its text; members of an object or list, in text order.
@@ -47,7 +43,7 @@ class Json5Node:
 
 
 def parse_json5(text: str) -> Json5Node:
-    """The value of a text; raises `NotJson5`."""
+    """The value of a text; raises `ValueError`."""
     found = _value(text, _space(text, 0), 0)
     end = _space(text, found.end)
     if end != len(text):
@@ -55,9 +51,9 @@ def parse_json5(text: str) -> Json5Node:
     return found
 
 
-def _wrong(text: str, at: int, why: str) -> NotJson5:
+def _wrong(text: str, at: int, why: str) -> ValueError:
     line = text.count("\n", 0, at) + 1
-    return NotJson5(f"{why}: line {line} column {at - text.rfind(chr(10), 0, at)}")
+    return ValueError(f"{why}: line {line} column {at - text.rfind(chr(10), 0, at)}")
 
 
 def _space(text: str, at: int) -> int:
@@ -164,7 +160,7 @@ _TextEdit: TypeAlias = tuple[int, int, str]
 
 
 def edit_json5(text: str, after: object) -> str:
-    """The text with minimal changes so that it holds `after`; raises `NotJson5` when that is impossible."""
+    """The text with minimal changes so that it holds `after`; raises `ValueError` when that is impossible."""
     cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: cut[:2])
     end, pieces, at = line_ending(text), [], 0
     for start, stop, new in cuts:
@@ -172,7 +168,7 @@ def edit_json5(text: str, after: object) -> str:
         at = stop
     made = "".join([*pieces, text[at:]])
     if not _same(parse_json5(made).value, after):
-        raise NotJson5("the text cannot be changed safely")
+        raise ValueError("the text cannot be changed safely")
     return made
 
 

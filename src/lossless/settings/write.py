@@ -266,7 +266,7 @@ def _toml_key(key: str) -> str:
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
     import copy
 
-    from lossless.settings.json5 import NotJson5, edit_json5
+    from lossless.settings.json5 import edit_json5
 
     if config.includes_others:
         raise unusable_config(path, "the file must not include other files ($include)")
@@ -288,7 +288,7 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
         inside[last] = value
     try:
         return edit_json5(text, document).encode("utf-8", "surrogatepass")
-    except NotJson5 as error:
+    except ValueError as error:
         raise unusable_config(path, f"{name} is written in a form that must be edited by hand ({error})") from error
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
@@ -39,7 +39,7 @@ from lossless.store.database import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.model.context import SummaryKind
@@ -87,36 +87,19 @@ _SIZES: dict[str, Row] = {
 _WHOLE = 2**31 - 1
 
 
-@dataclass(frozen=True, slots=True)
-class ContextShare:
-    """The items of one type in a context."""
-
-    item_type: str
-    count: int
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class FileTotals:
-    """Totals of a conversation's large files."""
-
-    count: int
-    bytes: int
-    latest_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
-class BriefInfo:
-    """An active focus brief, without its text."""
-
-    brief_id: str
-    prompt: str
-    token_count: int
-    target_tokens: int
-    covered_latest_at: datetime | None
-    covered_message_seq: int | None
-    created_at: datetime | None
-    updated_at: datetime | None
+#: The columns of rows that are only shown, by their query.
+_SHOWN = {
+    "context": "item_type count tokens",
+    "files": "count bytes latest_at",
+    "active_brief": (
+        "brief_id prompt token_count target_tokens covered_latest_at covered_message_seq created_at updated_at"
+    ),
+    "frontier": (
+        "session_file_path session_header_id last_seen_size last_seen_mtime_ms last_processed_offset "
+        "last_processed_entry_id last_processed_entry_hash fork_bounded fork_source_message_count "
+        "soft_reset_pruned_at updated_at"
+    ),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,33 +126,20 @@ class CacheTelemetry:
 
 
 @dataclass(frozen=True, slots=True)
-class TranscriptFrontier:
-    """How far a host's session file was read."""
-
-    session_file_path: str
-    session_header_id: str | None
-    last_seen_size: int
-    last_seen_mtime_ms: int
-    last_processed_offset: int
-    last_processed_entry_id: str | None
-    last_processed_entry_hash: str | None
-    fork_bounded: bool
-    fork_source_message_count: int
-    soft_reset_pruned_at: datetime | None
-    updated_at: datetime | None
-
-
-@dataclass(frozen=True, slots=True)
 class ConversationDetails:
-    """What is recorded about a conversation besides its messages and summaries."""
+    """What is recorded about a conversation besides its messages and summaries; rows are values by column."""
 
-    context: tuple[ContextShare, ...]
+    #: Of each type of items in the context: how many, and their tokens.
+    context: tuple[dict[str, Any], ...]
     debt: CompactionDebt | None
     telemetry: CacheTelemetry | None
-    frontier: TranscriptFrontier | None
+    #: How far the host's session file was read.
+    frontier: dict[str, Any] | None
     brief_count: int
-    active_brief: BriefInfo | None
-    files: FileTotals
+    #: The active focus brief, without its text.
+    active_brief: dict[str, Any] | None
+    #: How many large files there are, their bytes, and the time of the newest.
+    files: dict[str, Any]
     #: How many items left the context without a summary, by cause.
     hidden: dict[str, int]
 
@@ -376,15 +346,20 @@ class Listings(TableAccess):
         """Further records about a conversation."""
         place = {"conversation_id": conversation_id}
         return ConversationDetails(
-            context=tuple(self._records(ContextShare, "context", place)),
+            context=tuple(self._shown("context", place)),
             debt=self._record(CompactionDebt, "get", place),
             telemetry=self._record(CacheTelemetry, "telemetry", place),
-            frontier=self._record(TranscriptFrontier, "frontier", place),
+            frontier=next(self._shown("frontier", place), None),
             brief_count=self._count("brief_count", place),
-            active_brief=self._record(BriefInfo, "active_brief", place),
-            files=self._record(FileTotals, "files", place) or FileTotals(0, 0, None),
+            active_brief=next(self._shown("active_brief", place), None),
+            files=next(self._shown("files", place)),
             hidden=dict(self._rows("hidden", place)),
         )
+
+    def _shown(self, query: str, place: dict[str, int]) -> Iterator[dict[str, Any]]:
+        names = _SHOWN[query].split()
+        for row in self._rows(query, place):
+            yield {name: _shown_value(name, raw) for name, raw in zip(names, row, strict=True)}
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
@@ -485,6 +460,14 @@ class Listings(TableAccess):
 
 def _node(row: Row) -> LineageNode:
     return LineageNode(*row[:8], *map(column_time, row[8:]))
+
+
+def _shown_value(name: str, raw: object) -> object:
+    if name.endswith("_at"):
+        return column_time(raw)
+    if name == "fork_bounded":
+        return bool(raw)
+    return column_text(raw) if isinstance(raw, bytes) else raw
 
 
 def _behind(start: PageStart | None) -> dict[str, object]:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup
-from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.archive_file import export_archive, import_archive
 from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
 from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_import import import_remnic
 from lossless.transfer.transcripts import import_transcripts, preview_transcripts
 
@@ -134,10 +133,9 @@ class Transfer(EngineGroup):
         With `compat` the counters and losses are those of Remnic's own importer.
         """
         options = TransferOptions(dry_run, frozenset(sessions), None, progress, session_by=session_by, compat=compat)
-        if source is None:
-            return export_remnic(self._archive, self._parts.vault, target, options)
-        with open_claw(source) as theirs:
-            return export_remnic(theirs, None, target, options)
+        if source is not None:
+            return export_claw_to_remnic(source, target, options)
+        return export_remnic(self._archive, self._parts.vault, target, options)
 
     def export_jsonl(
         self,

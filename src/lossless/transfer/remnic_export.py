@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _MODEL = "remnic:escalation-"
 
 
-def export_claw_to_remnic(source: str, place: Path, options: TransferOptions) -> RemnicReport:
+def export_claw_to_remnic(source: str | Path, place: str | Path, options: TransferOptions) -> RemnicReport:
     """Add the conversations of a lossless-claw database to Remnic's; see `export_remnic`."""
     with open_claw(source) as theirs:
         return export_remnic(theirs, None, place, options)
@@ -109,7 +109,7 @@ class _RemnicExport:
                 self._put_other_rows(nodes)
             self._prove(nodes)
         # a boundary for each session that gained something, or that never got its own
-        healed = {session for session in self._seen if not self._session_progress(session).has_boundary}
+        healed = {session for session in self._seen if not self._session_progress(session)[2]}
         report.sessions_touched = sorted(set(self._gained) | healed)
         report.compaction_events_inserted = len(report.sessions_touched)
         for session in () if options.dry_run else report.sessions_touched:

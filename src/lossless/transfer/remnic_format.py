@@ -74,15 +74,15 @@ def remnic_positions(
         rows += [(at, _order(id_), key.seq, id_, key) for at, key in zip(times, keys, strict=True)]
     found: dict[tuple[MessageId, MessageId], RemnicPosition] = {}
     for session, rows in sessions.items():
-        there = stored_session(session)
-        turn = there.newest_turn
+        newest, there, _ = stored_session(session)
+        turn = newest
         for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
-            known = there.known.get(f"{id_}|{seq}")
+            known = there.get(f"{id_}|{seq}")
             if known is not None:
                 found[id_, key.id] = RemnicPosition(session, known[1], known[0])
                 continue
             match = _CAME_AT.fullmatch(key.entry_id or "")
-            turn = max(turn + 1, int(match[1]) if match and there.newest_turn < 0 else 0)
+            turn = max(turn + 1, int(match[1]) if match and newest < 0 else 0)
             found[id_, key.id] = RemnicPosition(session, turn)
     return found
 

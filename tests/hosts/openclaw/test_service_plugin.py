@@ -38,7 +38,7 @@ def test_the_plugin(test: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=240,
+        timeout=200,
     )
     assert done.returncode == 0, done.stdout[-6000:]
 

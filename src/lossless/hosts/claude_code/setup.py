@@ -30,7 +30,7 @@ from lossless.hosts.hook_config import (
     without_server,
 )
 from lossless.model.paths import expand_path
-from lossless.settings.json5 import NotJson5, edit_json5
+from lossless.settings.json5 import edit_json5
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -130,7 +130,7 @@ def _with(path: Path, text: str | None, change: Change) -> str | None:
         return None
     try:
         return edit_json5(text or "", after)
-    except NotJson5:
+    except ValueError:
         return write_object(after, text)
 
 

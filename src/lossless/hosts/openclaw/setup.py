@@ -12,7 +12,7 @@ from lossless.errors import BadInput
 from lossless.hosts.config_files import FileEdit, duplicate_key_text, read_text, record_path, text_digest, write_object
 from lossless.hosts.openclaw.bridge import qualified_model
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
-from lossless.settings.json5 import NotJson5, edit_json5, parse_json5, repeated_key
+from lossless.settings.json5 import edit_json5, parse_json5, repeated_key
 from lossless.settings.load import HOST_CONFIG_BLOCKS
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
     text = read_text(path)
     try:
         found = parse_json5(text if text and text.strip() else "{}")
-    except NotJson5 as error:
+    except ValueError as error:
         raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {by_hand}") from error
     before = found.value
     if not isinstance(before, dict):
@@ -156,7 +156,7 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
         return write_object(after, text)
     try:
         return edit_json5(text, after)
-    except NotJson5 as error:
+    except ValueError as error:
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
 

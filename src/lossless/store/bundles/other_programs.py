@@ -8,8 +8,8 @@ import json
 import re
 from collections import defaultdict
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.model.paths import expand_path, make_private_folder
@@ -242,15 +242,9 @@ _BOUNDARY = "import_boundary:"
 _PAGE = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class RemnicSession:
-    """A session of a Remnic database: its content, and what of it came from lossless-claw."""
-
-    newest_turn: int = -1
-    tokens: int = 0
-    #: `conversation|seq` → id and turn of the message.
-    known: dict[str, tuple[int, int]] = field(default_factory=dict)
-    has_boundary: bool = False
+#: A session of a Remnic database: its newest turn (-1 without one), `conversation|seq` → id and turn of the messages
+#: that came from lossless-claw, and whether the boundary of an import is marked.
+RemnicSession: TypeAlias = tuple[int, dict[str, tuple[int, int]], bool]
 
 
 class RemnicFile(TableAccess):
@@ -290,12 +284,12 @@ class RemnicFile(TableAccess):
     def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has been imported."""
         if not self.has("lcm_messages"):
-            return RemnicSession()
+            return -1, {}, False
         place = {"session_id": session_id}
-        newest, tokens, _ = self._row("extent", place) or (-1, 0, 0)
+        newest, *_ = self._row("extent", place) or (-1,)
         known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in self._rows("imported", place)}
         marked = self._row("meta", key=f"{_BOUNDARY}{session_id}") is not None
-        return RemnicSession(newest, tokens, known, (marked or self._row("has_boundary", place) is not None))
+        return newest, known, marked or self._row("has_boundary", place) is not None
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
         """Summaries by id: their session, and their parent."""
