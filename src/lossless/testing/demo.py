@@ -135,7 +135,7 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
     leaves = sum(summary.kind == "leaf" for summary in summaries)
     _say(
         f"Older messages became {leaves} summaries, and these {plural(len(summaries) - leaves, 'deeper one')}, with "
-        f"{report.calls} model calls. The context: {report.tokens_before:,} → {report.tokens_after:,} tokens."
+        f"{report.calls} model calls."
     )
     prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
     folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
