@@ -304,8 +304,8 @@ def build_candidates(
         sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
     user = newest_user_index(items) or 0
     is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
-    most = policy.limit
-    is_over = not policy.keeps_tail and sum(sizes) > most
+    max_tokens = policy.limit
+    is_over = not policy.keeps_tail and sum(sizes) > max_tokens
     newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
     found = []
     for n, (item, message) in enumerate(zip(items, messages, strict=True)):
@@ -316,7 +316,7 @@ def build_candidates(
                 render.stub_results(message, item.message_id, recall=request.recall), request.format
             ).tokens
         if isinstance(item, MessageItem):
-            limit = whole_limit(item.role, most, is_past=is_over and n < user)
+            limit = whole_limit(item.role, max_tokens, is_past=is_over and n < user)
             may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
             if may_be_cut or 2 * sizes[n] > limit:
                 minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)

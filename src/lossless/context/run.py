@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -25,7 +26,7 @@ from lossless.context.render import (
 )
 from lossless.context.repair import make_valid, provider_rules
 from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
-from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start
+from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start, prompt_tokens
 from lossless.model.messages import Message
 from lossless.model.search_text import unspaced_runs
 
@@ -452,21 +453,30 @@ class PromptBuilder:
     def with_evidence(
         self, policy: SelectionPolicy, source: EvidenceSource | None
     ) -> tuple[_BuiltPrompt, tuple[EvidenceBlock, ...]]:
-        """What fits, and evidence in the remaining space: nothing is dropped for it.
+        """What fits, and evidence in the remaining space: while everything fits, nothing is dropped for it.
 
         Evidence that no longer fits is removed all at once, and none is chosen while less than the maximum share of
-        evidence is free. So it is removed at most once before the next fold.
+        evidence is free. So it is removed at most once before the next fold. Where items are left out anyway, one or
+        two of the steps in which they are left out are always kept free for it, and it leaves with the messages that it
+        was chosen for.
         """
-        prompt = self.fitting_prompt(policy)
         if source is None:
-            return prompt, ()
-        cap, space = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
+            return self.fitting_prompt(policy), ()
+        cap = int(EVIDENCE_SHARE * policy.capacity)
+        is_full = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
+        if is_full:
+            cap = min(cap, policy.step * math.ceil(self.request.evidence_tokens / policy.step))
+        prompt = self.fitting_prompt(replace(policy, reserved=policy.reserved + cap) if is_full else policy)
+        space = policy.capacity - prompt.tokens
+        cap = min(cap, space) if is_full else cap
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
         known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
         known = known if self.evidence_tokens(known) <= min(cap, space) else []
-        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if space >= cap else None
+        taken = self.evidence_tokens(known) if is_full else 0
+        limit = min(self.request.evidence_tokens, cap - taken)
+        need = self._need(prompt.chosen, limit) if space >= cap else None
         if need is not None and need.message_id not in {block.message_id for block in source.known}:
-            staying = self._newest_fitting(known, cap - need.max_tokens)
+            staying = known if is_full else self._newest_fitting(known, cap - need.max_tokens)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
             new = source.choose(replace(need, shown=need.shown | quoted))
             if new is not None and self.evidence_tokens([new]) <= need.max_tokens:

@@ -370,8 +370,8 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
 
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
-#: Among so many of the best messages is the one that decides; so many candidates are weighed.
-_DECIDING, _PROMPT_POOL = 20, 70
+#: Among so many of the best messages is the one that decides; so many candidates are weighed, of so many index rows.
+_DECIDING, _PROMPT_POOL, _PROMPT_ROWS = 20, 70, 4_000
 #: What the rare words that one message shares with a question must weigh together; with other words, and how many.
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
@@ -447,7 +447,8 @@ def unasked_evidence(
         return ()
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
-    search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    where = SearchScope(scope.conversation_ids)
+    search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
     found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
     ids = [hit.id for hit in found if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
     gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
@@ -504,11 +505,11 @@ def _topics(question: str) -> frozenset[str]:
 
 def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], *, is_dated: bool) -> bool:
     shared = [[weight for word in set(hit.matched) if (weight := weights.get(word, 0.0)) > 0] for hit in hits]
-    limit = max(shared, key=sum, default=[])
+    best = max(shared, key=sum, default=[])
     asks = "?" in question or _ASKS.match(question) is not None
-    if _ASKS_PAST.search(question) or (asks and not _ASKS_THE_MODEL.search(question)):
-        return bool(limit) and (is_dated or sum(limit) >= _LEAST_FOR_QUESTION)
-    return len(limit) >= _LEAST_WORDS and sum(limit) >= _LEAST_FOR_WORDS
+    if _ASKS_PAST.search(question) or asks_course(question) or (asks and not _ASKS_THE_MODEL.search(question)):
+        return bool(best) and (is_dated or sum(best) >= _LEAST_FOR_QUESTION)
+    return len(best) >= _LEAST_WORDS and sum(best) >= _LEAST_FOR_WORDS
 
 
 def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) -> tuple[Evidence, ...]:
