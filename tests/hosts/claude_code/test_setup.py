@@ -95,14 +95,14 @@ def test_what_a_person_added_to_our_server_stays() -> None:
 
 @pytest.mark.parametrize("settings", [{"hooks": []}, {"hooks": {"Stop": {}}}], ids=["a list", "an object"])
 def test_settings_of_a_strange_shape_are_left_alone(settings: dict[str, Any]) -> None:
-    with pytest.raises(BadInput, match="left as it is|was not changed"):
+    with pytest.raises(BadInput, match="left as it is"):
         with_hooks(settings, HOOK, setup.EVENTS)
     assert without_hooks(settings) == settings
 
 
 @pytest.mark.parametrize("text", ["[" * 99_999, '{"a": ' * 99_999, "9" * 9_999, "\ufeff{}"])
 def test_json_that_nobody_can_read_is_left_alone(text: str) -> None:
-    with pytest.raises(BadInput, match="left as it is|was not changed"):
+    with pytest.raises(BadInput, match="was not changed"):
         read_object(Path("settings.json"), text)
 
 
