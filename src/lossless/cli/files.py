@@ -25,8 +25,8 @@ from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summ
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.references import DEFAULT_STUB_BYTES
 from lossless.files.vault import set_users
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import parse_time
-from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.recall.results import parse_reference
 from lossless.tui.text import format_bytes, plural
 
