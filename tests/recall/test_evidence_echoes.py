@@ -18,8 +18,12 @@ QUESTION = "Where is the spare key of the boathouse?"
 FILLER = ["The ferry leaves at nine.", "Priya wrote the invoice.", "We painted the shed green.", "The boat needs oil."]
 
 
-def _chat(name: str, n: int, answer: str) -> list[dict[str, Any]]:
-    function = {"name": name, "arguments": json.dumps({"question": QUESTION})}
+Given = dict[str, Any]
+ASKED: Given = {"question": QUESTION}
+
+
+def _chat(name: str, given: Given, n: int, answer: str) -> list[Given]:
+    function = {"name": name, "arguments": json.dumps(given)}
     return [
         {"role": "assistant", "content": None, "tool_calls": [
             {"id": f"call_{n}", "type": "function", "function": function}]},
@@ -27,21 +31,30 @@ def _chat(name: str, n: int, answer: str) -> list[dict[str, Any]]:
     ]  # fmt: skip
 
 
-def _anthropic(name: str, n: int, answer: str) -> list[dict[str, Any]]:
-    call = {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": {"question": QUESTION}}
+def _anthropic(name: str, given: Given, n: int, answer: str) -> list[Given]:
+    call = {"type": "tool_use", "id": f"toolu_{n}", "name": name, "input": given}
     result = {"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": [{"type": "text", "text": answer}]}
     return [{"role": "assistant", "content": [call]}, {"role": "user", "content": [result]}]
 
 
-@pytest.mark.parametrize("name", ["lcm_recall", "mcp__lossless__lcm_grep", "functions.lcm_expand_query"])
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("mcp__lossless__lcm_grep", ASKED),
+        ("tool_call", {"id": "lcm_recall", "args": ASKED}),
+        ("exec", {"command": f"lcm recall '{QUESTION}' | head"}),
+    ],
+)
 @pytest.mark.parametrize("asking", [_chat, _anthropic])
-def test_the_source_stays_first_however_often_it_is_asked_for(tmp_path: Path, name: str, asking: Any) -> None:
+def test_the_source_stays_first_however_often_it_is_asked_for(
+    tmp_path: Path, name: str, given: Given, asking: Any
+) -> None:
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.append(SESSION, [{"role": "user", "content": text} for text in (*FILLER, SOURCE, *FILLER)])
         for n in range(8):
             answer = str(engine.recall(QUESTION, session=SESSION))
             assert SOURCE in answer
-            engine.append(SESSION, asking(name, n, f"{QUESTION}\n{answer}\n{SOURCE} It is the spare key."))
+            engine.append(SESSION, asking(name, given, n, f"{QUESTION}\n{answer}\n{SOURCE} It is the spare key."))
             recalled = engine.recall(QUESTION, session=SESSION)
             assert recalled.evidence[0].text == SOURCE
             assert all(item.role == "user" for item in recalled.evidence)
@@ -54,10 +67,13 @@ def test_the_source_stays_first_however_often_it_is_asked_for(tmp_path: Path, na
         assert len(shown.hits) >= 17, "they are kept, and found after all others"
 
 
-def test_what_other_tools_found_is_evidence(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [{"path": "notes.txt"}, {"command": "grep -rn lcm_recall docs"}, {"command": "lcm status; cat notes.txt"},
+     {"name": "lcm_recall.md"}],
+)  # fmt: skip
+def test_what_other_tools_found_is_evidence(tmp_path: Path, given: Given) -> None:
     with lossless.open(tmp_path / "lcm.db", background=False) as engine:
         engine.append(SESSION, [{"role": "user", "content": text} for text in FILLER])
-        call, result = _chat("read_file", 1, SOURCE)
-        call["tool_calls"][0]["function"]["arguments"] = '{"path": "notes.txt"}'
-        engine.append(SESSION, [call, result])
+        engine.append(SESSION, _chat("read_file", given, 1, SOURCE))
         assert engine.recall(QUESTION, session=SESSION).evidence[0].text == SOURCE

@@ -427,19 +427,19 @@ class TermFinder:
             (index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1
         ]
 
-    def find(self, text: str, most: int | None = None) -> list[TermMatch]:
+    def find(self, text: str, limit: int | None = None) -> list[TermMatch]:
         """The places in `text` where the terms stand, in order; of each form of a term the first `most`."""
         folded = fold_text(text)
         found: list[TermMatch] = []
         for index, literal in self._literals:
             if literal in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), most)]
+                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), limit)]
         for word in self._words:
             if word[1] in folded:
-                found += _words(text, folded, *word, most)
+                found += _words(text, folded, *word, limit)
         for index, root, stems in self._rows:
             if root in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), most)]
+                found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), limit)]
         found.sort()
         offsets = fold_offsets(text, folded)
         if offsets is None:
@@ -457,11 +457,11 @@ def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(
-    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], most: int | None
+    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], limit: int | None
 ) -> list[TermMatch]:
     found: list[TermMatch] = []
     at = folded.find(root)
-    while at >= 0 and len(found) != most:
+    while at >= 0 and len(found) != limit:
         end = at + len(root)
         if at == 0 or not folded[at - 1].isalnum() or _is_hump(text, folded, at):
             match = WORD.match(folded, at)

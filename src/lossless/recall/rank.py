@@ -236,9 +236,11 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
     for text in hit.passages:
         values = dict(hit.borrowed)
         for other in hit.passages:
-            apart = abs(other.number - text.number)
-            if 0 < apart <= len(NEIGHBOUR_SHARES):
-                _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
+            distance = abs(other.number - text.number)
+            if 0 < distance <= len(NEIGHBOUR_SHARES):
+                _lend(
+                    other.values, values, NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
+                )
         _lend(text.values, values, 1.0)
         share = 1.0 if not text.is_users or _PERSONAL.search(text.text) else IMPERSONAL_WEIGHT
         if text.is_users:
@@ -489,9 +491,9 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     known = {hit.id for hit in before}
     new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
-    least = before[-1].score if before else 0.0
+    minimum = before[-1].score if before else 0.0
     hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
-        _empty_hit(text, least) for text in new if text.id not in echoes
+        _empty_hit(text, minimum) for text in new if text.id not in echoes
     ]
     values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
@@ -633,10 +635,12 @@ def corrections_first(
     first = order[:_CORRECTED]
     terms = {text.id: {hit.term for hit in finder.find(text.content, 1)} for text, _ in first}
     worth = {id_: sum(weights[term] for term in has) for id_, has in terms.items()}
-    said = {text.id: _correction(text) for text, _ in first}
-    times = Counter(said.values())
+    corrections = {text.id: _correction(text) for text, _ in first}
+    times = Counter(corrections.values())
     for later, _ in first:
-        if not said[later.id] or times[said[later.id]] > 1:  # what is said again and again corrects nothing
+        if (
+            not corrections[later.id] or times[corrections[later.id]] > 1
+        ):  # what is said again and again corrects nothing
             continue
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
@@ -668,7 +672,7 @@ def _correction(text: MessageText) -> str:
 
 
 def newest_texts(
-    words: WordSearch, most: int, start: SearchPlace | None, *, is_any: bool
+    words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
 ) -> tuple[list[AnyText], int | None, bool]:
     """The newest texts behind a place that have all words; on the first page, else one of them.
 
@@ -677,24 +681,24 @@ def newest_texts(
     if not words.query.terms:
         return [], 0, False
     if not is_any:
-        found = _newest_of(words, words.query.match_all, most, start, len(words.query.asked))
+        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
         if found[0] or start is not None:
             return *found, False
-    return *_newest_of(words, words.query.match_any, most, start, 1), True
+    return *_newest_of(words, words.query.match_any, limit, start, 1), True
 
 
 def _newest_of(
-    words: WordSearch, match: str, most: int, start: SearchPlace | None, needed: int
+    words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
 ) -> tuple[list[AnyText], int | None]:
     search, where = words.archive.search, words.where
     texts: list[AnyText] = []
     totals: list[int | None] = []
     if "message" in words.looks_at:
-        ids, count = search.newest(match, where, most, start)
+        ids, count = search.newest(match, where, limit, start)
         texts += search.messages(ids)
         totals.append(count)
     if "summary" in words.looks_at:
-        names, number = search.newest_summaries(match, where, most, start)
+        names, number = search.newest_summaries(match, where, limit, start)
         texts += search.summaries(names)
         totals.append(number)
     texts = [text for text, _ in _current_texts(words.archive, texts)]
@@ -702,7 +706,7 @@ def _newest_of(
     texts += [text for text in unread if start is None or is_behind(text.place, start)]
     texts.sort(key=lambda text: newest_first(text.place))
     total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
-    return texts[:most], total
+    return texts[:limit], total
 
 
 def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:

@@ -43,6 +43,9 @@ class SessionState:
     sent: int | None = None
     #: The texts of our own that prompts of this turn have had: the host hands them back in its window.
     rendered: frozenset[str] = frozenset()
+    #: What prompts with these summaries leave free for the steps of a turn.
+    reserved: int = 0
+    epoch: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +101,23 @@ class Bridge:
         with self.lock:
             state = self._state(session)
             state.sent = estimated if state.sent is None else state.sent
+
+    def reserve(self, session: Session, pending: int, limit: int) -> int:
+        """What a prompt leaves free now: what is pending, and until the next fold what was, up to a limit.
+
+        Else a prompt would change with every long turn, and back after it.
+        """
+        with self.lock:
+            state = self._state(session)
+            state.reserved = max(state.reserved, min(pending, limit))
+            return max(state.reserved, pending)
+
+    def shown(self, session: Session, epoch: str) -> None:
+        """A prompt has the summaries with this name: with other ones than before, nothing is kept free any more."""
+        with self.lock:
+            state = self._state(session)
+            if state.epoch != epoch:
+                state.epoch, state.reserved = epoch, 0
 
     def rendered(self, session: Session, texts: frozenset[str] = frozenset()) -> frozenset[str]:
         """The texts of our own in this turn's prompts, now that one has these, too."""

@@ -8,6 +8,7 @@ import hashlib
 import json
 import re
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats import synthetic
@@ -157,21 +158,25 @@ _LEAST_TOKENS = 1_000
 #: The host counts a token for so many characters; results of tools may have several times as many tokens as that, and
 #: are assumed to have at least so many times.
 _HOST_CHARS, _LEAST_DENSITY = 4, 1.5
+#: Of the room for a conversation so much at most stays free for later turns because a turn needed it.
+_KEPT_FREE = 0.5
 #: Shorter results say nothing about others.
 _TELLING_CHARS = 1_000
 
 
-def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]]) -> int:
+def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]], room: int) -> int:
     """What the host is going to add to the prompt: the steps of the turn so far, which only its budget tells of.
 
     It reserves room for them by their length, so the densest result in the window says how many tokens that may be.
+    They are counted in tenths of the room: else each step would change the prompt.
     """
     offered, whole = int_param(params, "tokenBudget"), int_param(params, "promptBudget")
     if offered is None or whole is None or offered >= whole:
         return 0
     texts = [compared_message(message).text for message in window if message.get("role") == "toolResult"]
     dense = [_HOST_CHARS * budget_tokens(text) / len(text) for text in texts if len(text) >= _TELLING_CHARS]
-    return int((whole - offered) * max([_LEAST_DENSITY, *dense]))
+    tenth = max(1, room // 10)
+    return max(room // 4, ceil((whole - offered) * max([_LEAST_DENSITY, *dense]) / tenth) * tenth)
 
 
 def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -189,7 +194,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
     limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
-    pending = pending_tokens(params, window)
+    pending = bridge.reserve(session, pending_tokens(params, window, all_there_is), int(_KEPT_FREE * all_there_is))
     made = _made(bridge, conversation, params, _with_overhead(limits, pending, all_there_is))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
@@ -203,6 +208,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         made = _made(
             bridge, conversation, params, _with_overhead(limits, pending + estimate_messages(more), all_there_is)
         )
+    epoch = _epoch(conversation, made)
+    bridge.shown(session, epoch)
     bridge.sending(session, made.tokens + estimate_messages(more))
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
@@ -210,7 +217,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         "messages": shown if [m.get("content") for m in shown] != [OPENING_TEXT] else [],
         "liveFrom": offset + start,
         "estimatedTokens": max(0, made.tokens - estimate_messages(twice)) + estimate_messages(more),
-        "contextProjection": {"mode": "thread_bootstrap", "epoch": _epoch(conversation, made)},
+        "contextProjection": {"mode": "thread_bootstrap", "epoch": epoch},
     }
     return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 

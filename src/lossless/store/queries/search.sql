@@ -107,17 +107,25 @@ SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at
 
 -- name: echoes
 -- The messages among these that only call our own recall tools, or have their results: a result has the id of a call
--- shortly before it, and the nearest one is meant; a call is known by its own name.
+-- shortly before it, and the nearest one is meant. A call is known by its name, by the name that it hands to a host's
+-- tool for calling others, or by the one command that it has a shell run.
 SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.value
  WHERE EXISTS (SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL))
    AND NOT EXISTS (
-       SELECT 1 FROM message_parts p WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
-          AND coalesce(p.tool_name, '') NOT GLOB '*lcm_[a-z]*'
-          AND (p.tool_name <> '' AND p.tool_input IS NOT NULL OR coalesce((
-              SELECT q.tool_name FROM messages n JOIN message_parts q ON q.message_id = n.message_id
+       SELECT 1 FROM message_parts p
+         LEFT JOIN message_parts c ON c.part_id = CASE WHEN p.tool_name <> '' AND p.tool_input IS NOT NULL THEN p.part_id ELSE (
+              SELECT q.part_id FROM messages n JOIN message_parts q ON q.message_id = n.message_id
                WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - :back AND m.seq
                  AND q.tool_call_id = p.tool_call_id AND q.part_id <> p.part_id AND q.tool_name <> ''
-               ORDER BY n.seq DESC LIMIT 1), '') NOT GLOB '*lcm_[a-z]*'));
+               ORDER BY n.seq DESC LIMIT 1) END
+        WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
+          AND coalesce(p.tool_name, '') NOT GLOB '*lcm_[a-z]*' AND coalesce(c.tool_name, '') NOT GLOB '*lcm_[a-z]*'
+          AND NOT EXISTS (
+              SELECT 1 FROM json_each(CASE WHEN length(c.tool_input) > 4000 OR NOT json_valid(c.tool_input) THEN '{}'
+                                           WHEN json_type(c.tool_input) <> 'text' THEN c.tool_input
+                                           WHEN json_valid(c.tool_input ->> '$') THEN c.tool_input ->> '$' ELSE '{}' END) a
+               WHERE a.key IN ('id', 'name', 'tool') AND a.value GLOB '*lcm_[a-z]*' AND a.value NOT GLOB '*lcm_*[^a-z_]*'
+                  OR a.key IN ('command', 'cmd') AND a.value GLOB 'lcm [a-z]*' AND a.value NOT GLOB '*[;&' || char(10) || ']*'));
 
 -- name: disorder
 -- A message above :after that is older than the one stored before it.
