@@ -329,41 +329,41 @@ class Messages(TableAccess):
         places = self._db.row(_NEXT_PLACES, {"conversation_id": conversation.id})
         assert places is not None
         first, seq, ordinal = places
-        packed = [pack_message(item.message) for item in new]
+        contents, part_rows, skeletons = zip(*[pack_message(item.message) for item in new], strict=True)
         at = row_time(now)
         times = [at if item.created_at is now else row_time(item.created_at) for item in new]
-        parts = [part_values(first + n, pack.parts) if pack.parts else [] for n, pack in enumerate(packed)]
+        parts = [part_values(first + n, rows) if rows else [] for n, rows in enumerate(part_rows)]
         self._db.run_many(
             _INSERT,
             [
-                (first + n, conversation.id, seq + n, item.message.role, pack.content, item.message.tokens,
+                (first + n, conversation.id, seq + n, item.message.role, contents[n], item.message.tokens,
                  item.identity, item.sender, item.entry_id, times[n], item.event_key, item.file_id)
-                for n, (item, pack) in enumerate(zip(new, packed, strict=True))
+                for n, item in enumerate(new)
             ],
         )  # fmt: skip
         # Only now: the driver has left the UTF-8 form in each text, which all of this needs.
-        texts = [indexed_text(pack.content, item.message) for item, pack in zip(new, packed, strict=True)]
+        texts = [indexed_text(content, item.message) for item, content in zip(new, contents, strict=True)]
         extras: list[tuple[object, ...]] = []
         tokens = extra = 0
-        for n, (item, pack) in enumerate(zip(new, packed, strict=True)):
+        for n, (item, skeleton) in enumerate(zip(new, skeletons, strict=True)):
             message, id_ = item.message, first + n
             estimate = message_budget_tokens(message)
             form = None if message.format == "plain" else message.format
             row = (
-                message.role, pack.content, message.tokens, item.identity, item.sender, times[n], item.file_id,
-                item.fingerprint, int(item.is_preamble), form, pack.skeleton, estimate,
+                message.role, contents[n], message.tokens, item.identity, item.sender, times[n], item.file_id,
+                item.fingerprint, int(item.is_preamble), form, skeleton, estimate,
             )  # fmt: skip
             digest = index_digest(texts[n]) + message_digest(row, [(part[0], *part[2:]) for part in parts[n]])
             is_claimed = item.entry_id is None
-            extras.append((id_, item.fingerprint, digest, is_claimed, item.is_preamble, form, pack.skeleton, estimate))
+            extras.append((id_, item.fingerprint, digest, is_claimed, item.is_preamble, form, skeleton, estimate))
             tokens += message.tokens
             extra += max(0, estimate - message.tokens)
         self._db.run_many(_INSERT_EXTRAS, extras)
-        if part_rows := [row for some in parts for row in some]:
-            self._db.run_many(_INSERT_PART, part_rows)
+        if any(parts):
+            self._db.run_many(_INSERT_PART, [row for some in parts for row in some])
         if in_context:
             self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
-        self._index.add_messages(first, texts, [pack.content for pack in packed])
+        self._index.add_messages(first, texts, contents)
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
     def known_entries(self, conversation_id: int, entry_ids: Sequence[str]) -> dict[str, TailRow]:

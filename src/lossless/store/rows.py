@@ -194,26 +194,20 @@ class PartRow:
     metadata: str
 
 
-@dataclass(frozen=True, slots=True)
-class PackedMessage:
-    """A message as columns, without redundancy except what upstream needs to read it."""
+def pack_message(message: Message) -> tuple[str, tuple[PartRow, ...], bytes | None]:
+    """Content, parts and skeleton, from which `unpack_message` rebuilds the message, its original included.
 
-    content: str
-    parts: tuple[PartRow, ...]
-    skeleton: bytes | None
-
-
-def pack_message(message: Message) -> PackedMessage:
-    """Columns from which `unpack_message` rebuilds the message, its original included."""
+    There is no redundancy except what upstream needs to read it.
+    """
     content = storable_text(message.content)
     rows = _part_rows(message, content)
     body = message.body
     if body is None and content != message.content:
         body = message.original
     if body is None:
-        return PackedMessage(content, rows, None)
+        return content, rows, None
     skeleton = strip_residual(body, content, _kept(rows, message.parts))
-    return PackedMessage(content, rows, compress_residual(skeleton))
+    return content, rows, compress_residual(skeleton)
 
 
 def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:

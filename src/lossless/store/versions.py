@@ -54,10 +54,10 @@ class StoredWording:
     @classmethod
     def of(cls, message: Message, notes: PartNotes | None = None) -> StoredWording:
         """The columns of a message, with notes about payloads moved out of it."""
-        packed = pack_message(message)
-        parts = with_notes(packed.parts, message.role, notes) if notes else packed.parts
+        content, parts, skeleton = pack_message(message)
+        parts = with_notes(parts, message.role, notes) if notes else parts
         format_ = None if message.format == "plain" else message.format
-        return cls(packed.content, parts, packed.skeleton, format_, message.event_key, message.tokens)
+        return cls(content, parts, skeleton, format_, message.event_key, message.tokens)
 
     def message(self, role: Role) -> Message:
         """The message; ValueError when it cannot be rebuilt."""
