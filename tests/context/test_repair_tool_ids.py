@@ -62,7 +62,7 @@ def _prompt(chance: random.Random) -> list[Raw]:
 
 
 def _sent(bodies: list[Raw]) -> list[Raw]:
-    valid = make_valid(tuple(formats.decode(body) for body in bodies), "anthropic").messages
+    valid = make_valid(tuple(formats.decode(body) for body in bodies), "anthropic")[0]
     return formats.join([encode_for_model(message, "anthropic").written for message in valid], "anthropic")
 
 

@@ -475,14 +475,6 @@ class MessageRepair:
     count: int = 1
 
 
-@dataclass(frozen=True, slots=True)
-class ValidMessages:
-    """Messages that a strict provider accepts, and the repairs made."""
-
-    messages: tuple[Message, ...]
-    repairs: tuple[MessageRepair, ...] = ()
-
-
 def _first_after_system(messages: Sequence[Message]) -> int:
     return next((i for i, message in enumerate(messages) if message.role != "system"), len(messages))
 
@@ -513,8 +505,8 @@ def make_valid(
     allow_trailing_assistant: bool = False,
     tail_start: int = 0,
     answered_elsewhere: AbstractSet[str] = frozenset(),
-) -> ValidMessages:
-    """The messages as the provider accepts them; the same tuple when nothing was wrong.
+) -> tuple[tuple[Message, ...], tuple[MessageRepair, ...]]:
+    """The messages as the provider accepts them, the same tuple when nothing was wrong, and the repairs made.
 
     `tail_start` is the index of the fresh tail: before it, a call whose result was omitted is dropped; in it, only one
     whose result is `answered_elsewhere` in the archive. The text of the newest user message and everything after it is
@@ -538,7 +530,7 @@ def make_valid(
     if not allow_trailing_assistant:
         step("trailing assistant", _without_trailing_assistant)
     step("opening", lambda m: _with_opening(m, shape))
-    return ValidMessages(messages, tuple(log))
+    return messages, tuple(log)
 
 
 def _drop_foreign_blocks(

@@ -563,16 +563,16 @@ class PromptBuilder:
             *([] if notice is None else [notice]),
             *(self._block(block) for block in evidence),
         ]
-        valid = make_valid(
+        messages, repairs = make_valid(
             self._inserted(chosen, kept, notice, evidence),
             self.request.format,
             model=self.request.model,
             allow_trailing_assistant=self.request.allow_trailing_assistant,
             answered_elsewhere=self.material.answered,
         )
-        whole = sum([self._size(message) for message in valid.messages])
+        whole = sum([self._size(message) for message in messages])
         meant = sum([self._size(message) for message in (*kept, *additions)])
-        return _BuiltPrompt(chosen, valid.messages, valid.repairs, whole, whole - meant, kept, notice)
+        return _BuiltPrompt(chosen, messages, repairs, whole, whole - meant, kept, notice)
 
     def _inserted(
         self,
