@@ -42,7 +42,7 @@ def summary_message(xml: str, changes: Sequence[SourceChange] = ()) -> Message:
 
 
 def _corrections(changes: Sequence[Sequence[SourceChange]]) -> list[str]:
-    return [correction_line([(one.message_id, one.kind, one.content) for one in some]) for some in changes if some]
+    return [correction_line(some) for some in changes if some]
 
 
 def brief_covers(brief: StoredBrief, latest_seq: int | None, latest_at: datetime | None) -> bool:

@@ -188,11 +188,8 @@ def plan_batch(
 def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRow]:
     """The leading system prompts of the context, for a producer that sends them, too."""
     there, _ = archive.context.preamble(conversation.id)
-    known = archive.messages.entry_ids([prompt.message_id for prompt in there])
-    return [
-        TailRow(prompt.message_id, prompt.fingerprint, known.get(prompt.message_id), False, "system", 0, True)
-        for prompt in there
-    ]
+    known = archive.messages.entry_ids([id_ for _, id_, _ in there])
+    return [TailRow(id_, digest, known.get(id_), False, "system", 0, True) for _, id_, digest in there]
 
 
 def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
@@ -543,11 +540,11 @@ def write_system_prompts(
         appended = archive.messages.append(conversation, [_new_prompt(event, now) for event in prompts], now)
         return appended.ids, appended, ()
     there, _ = archive.context.preamble(conversation.id)
-    if [prompt.fingerprint for prompt in there] == [event.fingerprint for event in prompts]:
-        return [prompt.message_id for prompt in there], Appended(), ()
+    if [digest for _, _, digest in there] == [event.fingerprint for event in prompts]:
+        return [id_ for _, id_, _ in there], Appended(), ()
     before = archive.context.tokens(conversation.id)
     ids, appended, changed = _prompt_rows(archive, conversation, prompts, there, now)
-    gone = [prompt.message_id for prompt in there if prompt.message_id not in ids]
+    gone = [id_ for _, id_, _ in there if id_ not in ids]
     archive.context.hide(conversation.id, gone, "superseded", now)
     for id_ in ids:
         archive.context.unhide(conversation.id, id_)
@@ -565,8 +562,8 @@ def _prompt_rows(
 ) -> tuple[list[int], Appended, list[tuple[int, Event]]]:
     """The row of each prompt, stored when its text is new, and the rows whose id is known with new text."""
     known: defaultdict[bytes, list[int]] = defaultdict(list)
-    for prompt in there:
-        known[prompt.fingerprint].append(prompt.message_id)
+    for _, message_id, digest in there:
+        known[digest].append(message_id)
     taken = archive.messages.known_entries(conversation.id, [event.entry_id for event in prompts if event.entry_id])
     ids: list[int] = []
     appended = Appended()
@@ -597,10 +594,13 @@ def _changed_prompt(
     archive: Archive, event: Event, place: int, there: Sequence[PreambleItem], prompts: Sequence[Event]
 ) -> int | None:
     """The former prompt at this position, if it is gone and similar: it was changed."""
-    if len(there) != len(prompts) or there[place].fingerprint in {prompt.fingerprint for prompt in prompts}:
+    if len(there) != len(prompts):
         return None
-    before = archive.messages.get(there[place].message_id).message
-    return there[place].message_id if score_likeness(before, event.message) >= ALIKE else None
+    _, id_, digest = there[place]
+    if digest in {prompt.fingerprint for prompt in prompts}:
+        return None
+    before = archive.messages.get(id_).message
+    return id_ if score_likeness(before, event.message) >= ALIKE else None
 
 
 def _new_prompt(event: Event, now: datetime) -> NewMessage:

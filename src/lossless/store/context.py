@@ -6,7 +6,7 @@ import json
 import sys
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
@@ -52,13 +52,8 @@ _MOST_RENUMBERED = 5_000
 _MOST_PASSED = 1_024
 
 
-@dataclass(frozen=True, slots=True)
-class PreambleItem:
-    """A system prompt, or a host's notice, at the start of a context."""
-
-    ordinal: int
-    message_id: int
-    fingerprint: bytes
+#: A system prompt, or a host's notice, at the start of a context: its ordinal, its message's id and fingerprint.
+PreambleItem: TypeAlias = tuple[int, int, bytes]
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,13 +343,13 @@ class ContextItems(TableAccess):
         for ordinal, message_id, role, fingerprint, is_preamble in head:
             if role != "system" and not is_preamble:
                 return prompts, ordinal
-            prompts.append(PreambleItem(ordinal, message_id, fingerprint))
+            prompts.append((ordinal, message_id, fingerprint))
         return prompts, None
 
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
-        place = {"conversation_id": conversation_id, "items": json.dumps([prompt.message_id for prompt in prompts])}
+        place = {"conversation_id": conversation_id, "items": json.dumps([id_ for _, id_, _ in prompts])}
         self._run("remove_messages", place)
         ordinal = len(message_ids) if first is None else first
         self._put_before(conversation_id, message_ids, ordinal, ordinal, now)
@@ -482,13 +477,9 @@ def context_item(row: Sequence[Any]) -> ContextItem:
     return MessageItem(ordinal, message_id, role or "user", column_count(tokens), column_count(seq), known)
 
 
-@dataclass(frozen=True, slots=True)
-class SourceChange:
-    """A change that a stale summary does not reflect: a message was reworded, left the context, or was added."""
-
-    message_id: int
-    kind: Literal["revised", "removed", "added"]
-    content: str
+#: A change that a stale summary does not reflect: a message was reworded, left the context, or was added. It has the
+#: message's id and content.
+SourceChange: TypeAlias = tuple[int, Literal["revised", "removed", "added"], str]
 
 
 class Summaries(TableAccess):
@@ -588,8 +579,8 @@ class Summaries(TableAccess):
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
         found: dict[str, tuple[SourceChange, ...]] = {}
-        for summary_id, *change in self._rows("changes_below", by_ids(summary_ids)):
-            found[summary_id] = (*found.get(summary_id, ()), SourceChange(*change))
+        for summary_id, message_id, kind, content in self._rows("changes_below", by_ids(summary_ids)):
+            found[summary_id] = (*found.get(summary_id, ()), (message_id, kind, content))
         return found
 
     def moment(self) -> tuple[int, int]:

@@ -8,6 +8,7 @@ import json
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
@@ -86,23 +87,24 @@ class MergePlan:
 
 def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
     """Sessions that were split; what was closed on purpose does not count."""
-    rows = [
-        row
-        for row in ConversationMerger(archive).splits(session_key)
-        if row.cause not in CLOSED_ON_PURPOSE and not Session(key=row.session_key).is_cron
-    ]
     found = []
-    for key, some in groupby(rows, key=lambda row: row.session_key):
-        group = list(some)
+    for (key, target), rows in groupby(ConversationMerger(archive).splits(session_key), key=itemgetter(0, 1)):
+        group = [
+            (source, cause, messages, overlaps)
+            for _, _, source, cause, messages, overlaps in rows
+            if cause not in CLOSED_ON_PURPOSE
+        ]
+        if not group or Session(key=key).is_cron:
+            continue
         doubts = (  # why it is not certain that these belong together
-            f"conversation {row.source_id} goes on after conversation {row.target_id} began"
-            if row.overlaps
-            else f"conversation {row.source_id} was closed with the cause {row.cause!r}"
-            for row in group
-            if row.overlaps or row.cause not in SPLIT_BY_MISTAKE
+            f"conversation {source} goes on after conversation {target} began"
+            if overlaps
+            else f"conversation {source} was closed with the cause {cause!r}"
+            for source, cause, _, overlaps in group
+            if overlaps or cause not in SPLIT_BY_MISTAKE
         )
-        messages, sources = sum(row.messages for row in group), tuple(row.source_id for row in group)
-        found.append(SplitSession(key, group[0].target_id, sources, messages, next(doubts, None)))
+        sources, _, counts, _ = zip(*group, strict=True)
+        found.append(SplitSession(key, target, sources, sum(counts), next(doubts, None)))
     return found
 
 
@@ -192,7 +194,7 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
 
 def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem], list[ContextItem]]:
     """A context: its leading prompts and notices, and the rest."""
-    prompts = {prompt.message_id for prompt in archive.context.preamble(conversation_id)[0]}
+    prompts = {id_ for _, id_, _ in archive.context.preamble(conversation_id)[0]}
     items = archive.context.items(conversation_id)
     head = [item for item in items if item_id(item) in prompts]
     return head, [item for item in items if item_id(item) not in prompts]
@@ -287,7 +289,7 @@ def apply_transplant(
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
         prompts, first = archive.context.preamble(work.target_id)
-        head = first if first is not None else prompts[-1].ordinal + 1 if prompts else 0
+        head = first if first is not None else prompts[-1][0] + 1 if prompts else 0
         operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
         made = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, field
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
@@ -280,18 +280,9 @@ MERGE_REASON = "doctor-rollover-split-repair"
 _PAGE = 500
 
 
-@dataclass(frozen=True, slots=True)
-class SplitRow:
-    """An archived conversation with messages, under the key of an active one."""
-
-    target_id: int
-    source_id: int
-    cause: str | None
-    created_at: datetime
-    messages: int
-    #: Whether it continues after the active one began.
-    overlaps: bool
-    session_key: str
+#: An archived conversation with messages, under the key of an active one: the key, the active one's id, its own id, why
+#: it was closed, its messages, and whether it continues after the active one began.
+SplitRow: TypeAlias = tuple[str, int, int, str | None, int, int]
 
 
 class ConversationMerger(TableAccess):
@@ -304,7 +295,7 @@ class ConversationMerger(TableAccess):
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations with the key of an active one, oldest first."""
-        return self._records(SplitRow, "split_keys", key=session_key)
+        return self._rows("split_keys", key=session_key)
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""

@@ -81,11 +81,10 @@ DELETE FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: split_keys
 -- Session keys with one active conversation and archived ones with messages.
-SELECT a.conversation_id, s.conversation_id, s.archive_cause, s.created_at,
+SELECT a.session_key, a.conversation_id, s.conversation_id, s.archive_cause,
        (SELECT count(*) FROM messages m WHERE m.conversation_id = s.conversation_id),
        (SELECT max(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = s.conversation_id)
-       > (SELECT min(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = a.conversation_id),
-       a.session_key
+       > (SELECT min(julianday(m.created_at)) FROM messages m WHERE m.conversation_id = a.conversation_id)
   FROM conversations a JOIN conversations s ON s.session_key = a.session_key AND s.active = 0
  WHERE a.active = 1 AND a.session_key IS NOT NULL AND (:key IS NULL OR a.session_key = :key)
    AND coalesce(s.archive_cause, '') NOT IN ('quarantined', 'refused')
