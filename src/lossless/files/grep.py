@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,15 +22,8 @@ MAX_MATCHES = 10
 _AROUND = 80
 
 
-@dataclass(frozen=True, slots=True)
-class FileMatch:
-    """A match in a file: its line from 1, its byte offset, its text and the text around it."""
-
-    file_id: str
-    line: int
-    byte_offset: int
-    text: str
-    snippet: str
+#: A match in a file: its line from 1, its byte offset, its text and the text around it.
+FileMatch: TypeAlias = tuple[int, int, str, str]
 
 
 def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[FileMatch], bool] | None:
@@ -42,17 +34,17 @@ def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[Fil
     if not is_text_type(file.mime):
         return None
     piece = vault.read_text(file, 0, SCAN_BYTES)
-    return matches_in(file.id, piece.text, find), piece.is_cut
+    return matches_in(piece.text, find), piece.is_cut
 
 
-def matches_in(file_id: str, text: str, find: FindSpans) -> list[FileMatch]:
+def matches_in(text: str, find: FindSpans) -> list[FileMatch]:
     found: list[FileMatch] = []
     line, offset, at = 1, 0, 0
     for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
         line += text.count("\n", at, start)
         offset += len(text[at:start].encode("utf-8", "surrogatepass"))
         at = start
-        found.append(FileMatch(file_id, line, offset, text[start:end], match_snippet(text, start, end)))
+        found.append((line, offset, text[start:end], match_snippet(text, start, end)))
     return found
 
 

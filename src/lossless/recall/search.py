@@ -154,16 +154,17 @@ def _matches(
     text = archive.files.text_of(file)
     if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
         return (), vault is None
-    return inside.matches_in(file.id, text, find), False
+    return inside.matches_in(text, find), False
 
 
 def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
-    line, text = " ".join(match.snippet.split()), " ".join(match.text.split())
+    number, offset, matched, around = match
+    line, text = " ".join(around.split()), " ".join(matched.split())
     start = line.find(text)
     spots = ((start, start + len(text)),) if start >= 0 else ()
     return SearchHit(
         file.id, "file", file.conversation_id, None, 0.0, line, file.created_at,
-        matches=spots, name=file.name, line=match.line, offset=match.byte_offset,
+        matches=spots, name=file.name, line=number, offset=offset,
     )  # fmt: skip
 
 
