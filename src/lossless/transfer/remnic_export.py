@@ -16,7 +16,6 @@ from lossless.transfer.files import check_apart, resolve_target, writing_file
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.remnic_format import (
     RemnicNode,
-    RemnicPosition,
     compatible_nodes,
     faithful_nodes,
     part_to_remnic,
@@ -143,17 +142,16 @@ class _RemnicExport:
         next_id = self._file.next_message()
         for page in bundle.pages():
             at = [self._places[number, message["message_id"]] for message in page]
-            known = [place.known for place in at if place.known is not None]
+            known = [id_ for _, _, id_ in at if id_ is not None]
             parts_there = self._file.parts_there(known)
             rows: list[tuple[object, ...]] = []
             parts: list[tuple[object, ...]] = []
-            for message, place in zip(page, at, strict=True):
-                id_ = place.known
+            for message, (_, turn, id_) in zip(page, at, strict=True):
                 if id_ is None:
                     id_ = next_id
                     next_id += 1
                     self._new.add(id_)
-                    rows.append(self._row(bundle, message, place, id_))
+                    rows.append((session, turn, *self._row(bundle, message), id_))
                 self._ids[number, message["message_id"]] = id_
                 parts += self._parts(message, id_, parts_there)
             report = self._report
@@ -168,7 +166,7 @@ class _RemnicExport:
             if self._options.progress:
                 self._options.progress(len(page))
 
-    def _row(self, bundle: Bundle, message: RowValues, place: RemnicPosition, id_: int) -> tuple[object, ...]:
+    def _row(self, bundle: Bundle, message: RowValues) -> tuple[object, ...]:
         given = bundle.conversation
         metadata = {
             "conversation_id": given["conversation_id"], "identity_hash": message["identity_hash"],
@@ -176,7 +174,7 @@ class _RemnicExport:
         }  # fmt: skip
         role, tokens = remnic_format.remnic_role(message), message["token_count"] or 0
         at, text = self._time(message["created_at"]), compact_json(metadata)
-        return place.session, place.turn, role, message["content"], tokens, at, text, id_
+        return role, message["content"], tokens, at, text
 
     def _time(self, text: str | None) -> str:
         """A time as Remnic writes it; an invalid one is unchanged."""
@@ -263,7 +261,7 @@ class _RemnicExport:
             found = {id_: (content, parts) for some in self._file.texts_and_parts(ids) for id_, content, parts in some}
             for id_ in ids:
                 message, (content, parts) = new[id_], found[id_]
-                turn = self._places[number, message["message_id"]].turn
+                _, turn, _ = self._places[number, message["message_id"]]
                 payloads = [part_to_remnic(part)["payload"] for part in _real(message["parts"])]
                 is_same_row = (content, there[id_]["turn"]) == (message["content"], turn)
                 if not is_same_row or [part["payload"] for part in parts] != payloads:

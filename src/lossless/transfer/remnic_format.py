@@ -44,13 +44,8 @@ def remnic_session(conversation: RowValues, by: SessionBy) -> str:
     return number if by == "conversation" else run
 
 
-@dataclass(frozen=True, slots=True)
-class RemnicPosition:
-    """The position of a message in a Remnic session; `known` is its id there when it already exists."""
-
-    session: str
-    turn: int
-    known: int | None = None
+#: The position of a message in Remnic: session and turn, and its id there when it already exists.
+RemnicPosition: TypeAlias = tuple[str, int, int | None]
 
 
 def remnic_positions(
@@ -79,11 +74,11 @@ def remnic_positions(
         for _, _, seq, id_, key in sorted(rows, key=lambda row: row[:3]):
             known = there.get(f"{id_}|{seq}")
             if known is not None:
-                found[id_, key.id] = RemnicPosition(session, known[1], known[0])
+                found[id_, key.id] = session, known[1], known[0]
                 continue
             match = _CAME_AT.fullmatch(key.entry_id or "")
             turn = max(turn + 1, int(match[1]) if match and newest < 0 else 0)
-            found[id_, key.id] = RemnicPosition(session, turn)
+            found[id_, key.id] = session, turn, None
     return found
 
 
@@ -157,13 +152,13 @@ def _leaf(report: RemnicReport, one: RowValues, at: Mapping[MessageId, RemnicPos
         report.warnings.append(f"summary {one['summary_id']!r} has no messages: left out")
         return None
     found = [at.get(id_) for id_ in one["messages"]]
-    sessions = {place.session for place in found if place is not None}
+    sessions = {place[0] for place in found if place is not None}
     if None in found or len(sessions) != 1:
         report.summaries_skipped_multi_session += 1
         why = "has messages that are missing or of several sessions"
         report.warnings.append(f"summary {one['summary_id']!r} {why}: left out")
         return None
-    turns = [place.turn for place in found if place is not None]
+    turns = [turn for _, turn, _ in filter(None, found)]
     return RemnicNode(one, sessions.pop(), min(turns), max(turns))
 
 
