@@ -77,13 +77,13 @@ def test_the_tail_stays_with_the_header_and_the_latest_states() -> None:
     for before, after in pairwise(records[1:]):
         after["parentId"] = before["id"]
     records += [entry("after", "e5", type="custom"), entry("info", "after", type="session_info", name="late")]
-    short = shorten_transcript(dumped(records), 2)
-    found = parsed(short.data)
+    short, kept, dropped = shorten_transcript(dumped(records), 2)
+    found = parsed(short)
     assert [record["id"] for record in found] == ["run-1", "think", "model2", "e4", "e5"]
     assert [record.get("parentId") for record in found] == [None, None, "think", "model2", "e4"]
     assert found[0] == records[0]
     assert found[-1] == records[-3], "a line whose parent stays is not touched"
-    assert (short.kept_messages, short.dropped_messages, short.abandoned) == (2, 4, 0)
+    assert (kept, sum(record.role is not None for record in dropped)) == (2, 4)
 
 
 def test_states_inside_the_tail_stay_and_those_behind_it_go() -> None:
@@ -93,7 +93,7 @@ def test_states_inside_the_tail_stay_and_those_behind_it_go() -> None:
         entry("e4", "m2", {"role": "user", "content": "x"}),
     ]
     records += [entry("m3", "e4", type="model_change")]
-    assert ids(shorten_transcript(dumped(records), 2).data) == ["run-1", "model", "e3", "m2", "e4"]
+    assert ids(shorten_transcript(dumped(records), 2)[0]) == ["run-1", "model", "e3", "m2", "e4"]
 
 
 def test_the_newest_user_message_and_what_follows_stay_whatever_the_count() -> None:
@@ -103,7 +103,7 @@ def test_the_newest_user_message_and_what_follows_stay_whatever_the_count() -> N
         call = {"role": "assistant", "content": [{"type": "toolCall", "id": f"c{n}", "name": "ls", "arguments": {}}]}
         answer = {"role": "toolResult", "toolCallId": f"c{n}", "toolName": "ls", "content": []}
         records += [entry(f"a{n}", records[-1]["id"], call), entry(f"r{n}", f"a{n}", answer)]
-    assert ids(shorten_transcript(dumped(records), 2).data)[1] == "u1"
+    assert ids(shorten_transcript(dumped(records), 2)[0])[1] == "u1"
 
 
 def test_a_tail_does_not_begin_with_an_answer_without_its_call() -> None:
@@ -111,7 +111,7 @@ def test_a_tail_does_not_begin_with_an_answer_without_its_call() -> None:
     records = [header()]
     for n, role in enumerate(roles):
         records.append(entry(f"e{n}", f"e{n - 1}" if n else None, {"role": role, "content": "x"}))
-    assert ids(shorten_transcript(dumped(records), 3).data)[1:] == ["e1", "e2", "e3", "e4", "e5"]
+    assert ids(shorten_transcript(dumped(records), 3)[0])[1:] == ["e1", "e2", "e3", "e4", "e5"]
 
 
 def test_a_branch_that_the_host_has_left_goes() -> None:
@@ -120,9 +120,9 @@ def test_a_branch_that_the_host_has_left_goes() -> None:
         entry("b1", "e1", {"role": "user", "content": "another way"}),
         entry("b2", "b1", {"role": "assistant", "content": "yes"}),
     ]
-    short = shorten_transcript(dumped(records), 3)
-    assert ids(short.data) == ["run-1", "model", "e1", "b1", "b2"]
-    assert (short.kept_messages, short.dropped_messages, short.abandoned) == (3, 1, 2)
+    short, kept, dropped = shorten_transcript(dumped(records), 3)
+    assert ids(short) == ["run-1", "model", "e1", "b1", "b2"]
+    assert (kept, sum(record.role is not None for record in dropped)) == (3, 3)
 
 
 @pytest.mark.parametrize(
@@ -158,11 +158,11 @@ def test_the_tail_is_the_fresh_tail_word_for_word(drawn: list[tuple[str, str, An
         json.dumps(record, ensure_ascii=ascii_).encode("utf-8", "surrogatepass") + b"\n" for record in records
     )
     try:
-        short = shorten_transcript(data, count)
+        short, count_kept, _ = shorten_transcript(data, count)
     except UnsafeTranscript:
         assert not ascii_, "only a raw surrogate is no UTF-8"
         return
-    found, said = parsed(short.data), [record for record in records if "message" in record]
+    found, said = parsed(short), [record for record in records if "message" in record]
     items = [
         MessageItem(n, n, "user" if r["message"]["role"] == "user" else "assistant", 0, n) for n, r in enumerate(said)
     ]
@@ -170,14 +170,13 @@ def test_the_tail_is_the_fresh_tail_word_for_word(drawn: list[tuple[str, str, An
     kept = [record for record in found if "message" in record]
     assert [record["message"] for record in kept] == [record["message"] for record in said[len(said) - len(kept) :]]
     assert len(kept) >= len(said) - start
-    assert short.kept_messages == len(kept)
+    assert count_kept == len(kept)
     assert [record["parentId"] for record in found[1:]] == [None, *(record["id"] for record in found[1:-1])][
         : len(found) - 1
     ]
     assert {record["type"] for record in found[1:]} <= {"message", *STATE_KINDS}
-    again = shorten_transcript(short.data, count)
-    assert again.data == short.data, "a second time changes nothing"
-    assert not again.is_shorter
+    again, _, dropped = shorten_transcript(short, count)
+    assert (again, dropped) == (short, []), "a second time changes nothing"
 
 
 # --- the file ---

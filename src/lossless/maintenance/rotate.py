@@ -69,21 +69,6 @@ class TranscriptRecord:
 RecordedMessage: TypeAlias = "tuple[str | None, JsonObject]"
 
 
-@dataclass(frozen=True, slots=True)
-class ShortenedTranscript:
-    data: bytes
-    kept_messages: int
-    dropped_messages: int
-    #: Messages on abandoned branches, which are dropped as well.
-    abandoned: int
-    #: All dropped records, in file order.
-    dropped: tuple[TranscriptRecord, ...] = ()
-
-    @property
-    def is_shorter(self) -> bool:
-        return self.dropped_messages + self.abandoned > 0
-
-
 def parse_records(data: bytes) -> list[TranscriptRecord]:
     """The records of a transcript after its header; raises `UnsafeTranscript` for one that cannot be rewritten."""
     if not data.endswith(b"\n"):
@@ -144,8 +129,11 @@ def _stored_forms(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[
             yield entry_id_of(entry), record.kind, message_body(entry)
 
 
-def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
-    """A transcript with its newest messages only; raises `UnsafeTranscript` when it cannot be rewritten."""
+def shorten_transcript(data: bytes, tail_count: int) -> tuple[bytes, int, list[TranscriptRecord]]:
+    """A transcript with its newest messages only, how many these are, and all dropped records in file order.
+
+    Abandoned branches are dropped as well. Raises `UnsafeTranscript` when it cannot be rewritten.
+    """
     records = parse_records(data)
     path = leaf_path_of(records)
     start = _tail_start(path, tail_count)
@@ -155,12 +143,13 @@ def shorten_transcript(data: bytes, tail_count: int) -> ShortenedTranscript:
         tail.pop()
     kept = [*sorted(latest.values(), key=lambda record: record.start), *tail]
     lines = [data[records[0].start : records[0].end], *_link_records(data, kept)]
-    messages = sum(record.role is not None for record in kept)
-    on_path = sum(record.role is not None for record in path)
-    everything = sum(record.role is not None for record in records)
     stays = {record.start for record in kept}
-    dropped = tuple(record for record in records[1:] if record.start not in stays)
-    return ShortenedTranscript(b"".join(lines), messages, on_path - messages, everything - on_path, dropped)
+    dropped = [record for record in records[1:] if record.start not in stays]
+    return b"".join(lines), _count_messages(kept), dropped
+
+
+def _count_messages(records: Sequence[TranscriptRecord]) -> int:
+    return sum(record.role is not None for record in records)
 
 
 def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
@@ -216,12 +205,11 @@ def plan_rotation(path: Path, tail_count: int) -> RotateReport:
     """What a rotation would keep and drop; changes nothing."""
     try:
         with _open_transcript(path) as (_, _, data):
-            shorter = shorten_transcript(data, tail_count)
+            shorter, kept, dropped = shorten_transcript(data, tail_count)
     except UnsafeTranscript as error:
         return RotateReport(path, reason=str(error))
-    reason = None if shorter.is_shorter else NOTHING_TO_REMOVE
-    dropped = shorter.dropped_messages + shorter.abandoned
-    return RotateReport(path, False, reason, len(data), len(shorter.data), shorter.kept_messages, dropped)
+    gone = _count_messages(dropped)
+    return RotateReport(path, False, None if gone else NOTHING_TO_REMOVE, len(data), len(shorter), kept, gone)
 
 
 def rotate_transcript(
@@ -251,19 +239,18 @@ def rotate_transcript(
     look = replace(look, backup=None if backup is None else backup())
     try:
         with _open_transcript(path) as (handle, status, data):
-            shorter = shorten_transcript(data, tail_count)
-            if not shorter.is_shorter:
+            shorter, kept, dropped = shorten_transcript(data, tail_count)
+            if not (gone := _count_messages(dropped)):
                 return replace(look, reason=NOTHING_TO_REMOVE)
             if (reason := unstored(messages_in(data, leaf_path_of(parse_records(data))))) is not None:
                 return replace(look, reason=reason)
             if keep is not None:
-                keep(_stored_forms(data, shorter.dropped))
-            _replace(path, handle, status, shorter.data)
+                keep(_stored_forms(data, dropped))
+            _replace(path, handle, status, shorter)
     except UnsafeTranscript as error:
         return replace(look, reason=str(error))
-    dropped = shorter.dropped_messages + shorter.abandoned
     size, read = path.stat().st_size, None if checkpoint is None else checkpoint()
-    return RotateReport(path, True, None, len(data), size, shorter.kept_messages, dropped, look.backup, read)
+    return RotateReport(path, True, None, len(data), size, kept, gone, look.backup, read)
 
 
 # --- the file ---------------------------------------------------------------------------------------------
