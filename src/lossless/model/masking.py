@@ -18,7 +18,7 @@ from lossless.errors import BadInput
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json, Part
 
@@ -103,24 +103,32 @@ class PhraseMarker:
     """Makes marks with one archive's key, and finds texts that match them."""
 
     def __init__(self, key: bytes) -> None:
-        self._key, self._weights = key, _RollingWeights(key)
+        self._key = key
+        #: A number per character that is unknown without the key.
+        self._weights: dict[str, int] = {}
 
     def digest(self, data: bytes) -> bytes:
         """Sixteen keyed bytes for some data."""
         return blake2b(data, key=self._key, digest_size=_DIGEST_BYTES).digest()
 
     def mark(self, text: str) -> PhraseMark:
-        return len(text), sum(map(self._weights.__getitem__, text)) & _MASK, self._digest(text)
+        return len(text), sum(self._weigh(text)) & _MASK, self._digest(text)
 
     def _digest(self, text: str) -> bytes:
         return self.digest(text.encode("utf-8", "surrogatepass"))
+
+    def _weigh(self, text: str) -> Iterator[int]:
+        for character in set(text).difference(self._weights):
+            digest = blake2b(character.encode("utf-8", "surrogatepass"), key=self._key, digest_size=2).digest()
+            self._weights[character] = int.from_bytes(digest)
+        return map(self._weights.__getitem__, text)
 
     def spans(self, text: str, marks: Mapping[int, Mapping[int, frozenset[bytes]]]) -> list[tuple[int, int]]:
         """Where texts with one of these marks (by length and sum) occur: leftmost first, then longest."""
         lengths = [length for length in marks if length <= len(text)]
         if not lengths:
             return []
-        sums = list(accumulate(map(self._weights.__getitem__, text), initial=0))
+        sums = list(accumulate(self._weigh(text), initial=0))
         found: list[tuple[int, int]] = []
         for length in lengths:
             wanted = marks[length]
@@ -128,19 +136,6 @@ class PhraseMarker:
             places = [(n, roll) for n, roll in enumerate(rolls) if roll in wanted]
             found += [(n, n + length) for n, roll in places if self._digest(text[n : n + length]) in wanted[roll]]
         return sorted(found, key=lambda span: (span[0], -span[1]))
-
-
-class _RollingWeights(dict[str, int]):
-    """A number per character that is unknown without the key."""
-
-    def __init__(self, key: bytes) -> None:
-        super().__init__()
-        self._key = key
-
-    def __missing__(self, character: str) -> int:
-        digest = blake2b(character.encode("utf-8", "surrogatepass"), key=self._key, digest_size=2).digest()
-        self[character] = weight = int.from_bytes(digest)
-        return weight
 
 
 def mark_cutter(marker: PhraseMarker, rounds: Sequence[Sequence[PhraseMark]]) -> CutText:
