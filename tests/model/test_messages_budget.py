@@ -138,7 +138,7 @@ def _weighed_by_hand(text: str) -> int:
     by_run, by_sound = (budget._PROSE, budget._SOUNDS_OF_PROSE) if is_prose else (budget._DENSE, budget._SOUNDS)
     total = 0
     for name, other in pairwise([*names, "x"]):
-        total += budget._Weights._of_pair(by_run, name, other)
+        total += budget._pair_weight(by_run, name, other)
     total += sum("".join(names).count(run) * by_run[run] for run in by_run if len(run) > 1 and len(set(run)) == 1)
     sounds = "".join("c" if chr(byte) in "bcdfghjklmnpqrstvwxz" else "." for byte in raw)
     total += sum(sounds.count(run) * weight for run, weight in by_sound.items())

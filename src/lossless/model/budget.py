@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from binascii import unhexlify
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from zlib import adler32
 
 from lossless.model.js_json import stringify_js
@@ -91,33 +91,35 @@ _UNDERSCORE = 60
 _MOST_BYTES = 8
 
 
-class _Weights:
-    """Weights for one kind of text: adjacent pairs are counted in one pass, longer runs individually."""
+#: Weights for one kind of text. Adjacent pairs are counted in one pass, by the class codes of two bytes: the weight of
+#: both and of the first alone, at most one byte, then what is beyond that. Longer runs and sounds count individually.
+_Weights: TypeAlias = tuple[bytes, list[tuple[int, int]], list[tuple[bytes, int]], list[tuple[bytes, int]]]
 
-    def __init__(self, by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> None:
-        of_pair = {
-            code << 4 | following: self._of_pair(by_run, name, other)
-            for name, code in _CODES.items()
-            for other, following in _CODES.items()
-        }
-        #: By the class codes of two adjacent bytes: the weight of both, and of the first alone; at most one byte.
-        self.by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
-        self.beyond = [(pair, weight - 255) for pair, weight in of_pair.items() if weight > 255]
-        self.runs = [(b"".join(map(_digit, run)), weight) for run, weight in by_run.items() if _is_repeated(run)]
-        self.sounds = [(bytes([_CONSONANT]) * len(run), weight) for run, weight in by_sound.items()]
 
-    @staticmethod
-    def _of_pair(by_run: Mapping[str, int], name: str, other: str) -> int:
-        pair = f"{name}{other}".replace("_", "p")
-        both = 0 if _is_repeated(pair) else by_run.get(pair, 0)
-        return both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
+def _weights(by_run: Mapping[str, int], by_sound: Mapping[str, int]) -> _Weights:
+    of_pair = {
+        code << 4 | following: _pair_weight(by_run, name, other)
+        for name, code in _CODES.items()
+        for other, following in _CODES.items()
+    }
+    by_pair = bytes(min(of_pair.get(pair, 0), 255) for pair in range(256))
+    beyond = [(pair, weight - 255) for pair, weight in of_pair.items() if weight > 255]
+    runs = [(b"".join(map(_digit, run)), weight) for run, weight in by_run.items() if _is_repeated(run)]
+    sounds = [(bytes([_CONSONANT]) * len(run), weight) for run, weight in by_sound.items()]
+    return by_pair, beyond, runs, sounds
+
+
+def _pair_weight(by_run: Mapping[str, int], name: str, other: str) -> int:
+    pair = f"{name}{other}".replace("_", "p")
+    both = 0 if _is_repeated(pair) else by_run.get(pair, 0)
+    return both + by_run.get(pair[0], 0) + (_UNDERSCORE if name == "_" else 0)
 
 
 def _is_repeated(run: str) -> bool:
     return len(run) > 1 and len(set(run)) == 1
 
 
-_OF_PROSE, _OF_DENSE = _Weights(_PROSE, _SOUNDS_OF_PROSE), _Weights(_DENSE, _SOUNDS)
+_OF_PROSE, _OF_DENSE = _weights(_PROSE, _SOUNDS_OF_PROSE), _weights(_DENSE, _SOUNDS)
 
 
 def budget_tokens(text: str) -> int:
@@ -131,19 +133,20 @@ def budget_tokens(text: str) -> int:
     if not size:
         return 0
     classes, sounds = raw.translate(_BY_CLASS), raw.translate(_BY_SOUND)
-    weights = _OF_PROSE if sounds.count(_TIGHT) < _PROSE_SHARE * size else _OF_DENSE
+    is_prose = sounds.count(_TIGHT) < _PROSE_SHARE * size
+    by_pair, beyond, runs, by_sound = _OF_PROSE if is_prose else _OF_DENSE
     odd, digits = size % 2, classes + b"0"
     pairs = unhexlify(digits[1 - odd :]) + unhexlify(digits[odd:-1])  # of each byte and the next one, in any order
-    weighed = pairs.translate(weights.by_pair)
+    weighed = pairs.translate(by_pair)
     total = 0
     for start in range(0, size, _SUMMED_BYTES):
         total += (adler32(weighed[start : start + _SUMMED_BYTES]) & 0xFFFF) - 1
-    for pair, weight in weights.beyond:
+    for pair, weight in beyond:
         if pair in pairs:
             total += weight * pairs.count(pair)
-    for run, weight in weights.runs:
+    for run, weight in runs:
         total += weight * classes.count(run)
-    for run, weight in weights.sounds:
+    for run, weight in by_sound:
         total += weight * sounds.count(run)
     if len(text) < size:
         scripts = raw.translate(_BY_SCRIPT, _NOT_FIRST)
