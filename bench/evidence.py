@@ -138,7 +138,7 @@ def long_conversation(count: int, budget: int) -> list[dict[str, object]]:
             times = []
             for _ in range(9):
                 start = time.process_time()
-                found = find_evidence(engine.archive, session, words, 1_500, datetime.now(UTC), frozenset())
+                found = find_evidence(engine.archive, session, words, 1_500, datetime.now(UTC), lambda _: False)
                 times.append(1000 * (time.process_time() - start))
             alone = {"prompt": f"choosing evidence alone, {name}", "CPU ms": round(sorted(times)[4], 1)}
             rows.append({"messages": count, **alone, "evidence": estimate_tokens(render_evidence(found))})

@@ -21,7 +21,7 @@ from lossless.recall.evidence import quotation_place, quoted_again, unasked_evid
 from lossless.recall.scope import Caller, resolve_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
 
     from lossless.maintenance.engine_parts import EngineParts
@@ -44,7 +44,7 @@ def render_evidence(found: Sequence[Evidence]) -> str:
 
 
 def find_evidence(
-    archive: Archive, session: Session, words: str, limit: int, now: datetime, in_prompt: Container[int]
+    archive: Archive, session: Session, words: str, limit: int, now: datetime, in_prompt: Callable[[int], bool]
 ) -> tuple[Evidence, ...]:
     """What the family of a session has about a user's words, that is not `in_prompt`, within so many tokens."""
     try:
@@ -52,7 +52,7 @@ def find_evidence(
     except GrantError:
         return ()
     found = unasked_evidence(
-        archive, scope, words, limit, now, leave_out=in_prompt, is_fit=lambda text: not looks_secret(text)
+        archive, scope, words, limit, now, in_prompt=in_prompt, is_fit=lambda text: not looks_secret(text)
     )
     while found and _block_tokens(render_evidence(found)) > limit:
         found = found[:-1]
@@ -60,7 +60,7 @@ def find_evidence(
 
 
 def evidence_in_file(
-    path: str, conversation_id: int, words: str, limit: int, now: datetime, in_prompt: Container[int]
+    path: str, conversation_id: int, words: str, limit: int, now: datetime, in_prompt: Callable[[int], bool]
 ) -> tuple[Evidence, ...]:
     """The same for a conversation of an archive that is not open: it is only read, and not waited for."""
     from lossless.store.archive import Archive
@@ -117,7 +117,7 @@ class EvidenceMemory:
         archive, now = self.parts.archive, self.parts.here()
         self._need = need
         shown = need.shown | ({need.message_id} if need.message_id is not None else set())
-        found = find_evidence(archive, self.conversation.session, need.words, need.max_tokens, now, shown)
+        found = find_evidence(archive, self.conversation.session, need.words, need.max_tokens, now, shown.__contains__)
         if found:
             quotes = tuple(item.span for item in found if item.span is not None)
             self._chosen = EvidenceBlock(need.message_id, render_evidence(found), quotes)

@@ -27,7 +27,7 @@ from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import MessageText, SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
@@ -434,13 +434,13 @@ def unasked_evidence(
     limit: int,
     now: datetime,
     *,
-    leave_out: Container[int],
+    in_prompt: Callable[[int], bool],
     is_fit: Callable[[str], bool],
 ) -> tuple[Evidence, ...]:
     """What was said about what the newest words of a user are about, best first, within so many tokens.
 
-    Nothing when no message is about it for certain: small talk brings nothing. Messages to `leave_out` are in the
-    prompt, or ask; a text that is not `is_fit` is not quoted.
+    Nothing when no message is about it for certain: small talk brings nothing. Messages that are `in_prompt`, or ask,
+    are left out; a text that is not `is_fit` is not quoted.
     """
     question = looked_up(words)
     if not (topics := _topics(question)):
@@ -450,8 +450,9 @@ def unasked_evidence(
     where = SearchScope(scope.conversation_ids)
     search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
     found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
-    ids = [hit.id for hit in found if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
-    gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
+    near = [hit.id for hit in found if hit.tier < ECHO_LIMIT and isinstance(hit.id, int)]
+    ids = [id_ for id_ in near if not in_prompt(id_)][:_MOST_QUOTABLE]
+    gone = archive.prompts.hidden(ids)
     shown = {*ids}.difference(gone)
     hits = [hit for hit in found if hit.id in shown]
     weights = {

@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo
 
 from lossless.errors import LosslessError
 from lossless.maintenance.prompts import evidence_in_file, render_evidence
-
-
-@dataclass(frozen=True, slots=True)
-class _InPrompt:
-    """The messages that the host's model sees: those since the compaction, and those that were quoted since."""
-
-    through: int
-    quoted: frozenset[object]
-
-    def __contains__(self, message_id: object) -> bool:
-        return (isinstance(message_id, int) and message_id > self.through) or message_id in self.quoted
 
 
 def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[int]]:
@@ -32,11 +20,16 @@ def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[in
         return "", []
     if not isinstance(conversation_id, int) or not isinstance(through, int):
         return "", []
-    seen = _InPrompt(through, frozenset(quoted if isinstance(quoted, list) else ()))
+    told = frozenset(quoted if isinstance(quoted, list) else ())
+
+    def in_prompt(message_id: int) -> bool:
+        """Whether the host's model sees a message: it came since the compaction, or was quoted since."""
+        return message_id > through or message_id in told
+
     zone = known.get("timezone")
     now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
     try:
-        found = evidence_in_file(path, conversation_id, prompt, limit, now, seen)
+        found = evidence_in_file(path, conversation_id, prompt, limit, now, in_prompt)
     except LosslessError:
         return "", []
     return (render_evidence(found), [item.id for item in found]) if found else ("", [])
