@@ -123,17 +123,9 @@ class ForgetTools:
     progress: Callable[[int], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class _AffectedMessage:
-    """A message that loses text: its original, its new state, and the same for its versions."""
-
-    stored: StoredMessage
-    fresh: Message
-    versions: tuple[tuple[Version, Message], ...]
-    is_changed: bool
-    #: Whether its payloads are in files.
-    has_files: bool
-    file_ids: tuple[str, ...]
+#: A message that loses text: its original, its new state, the same for its versions, whether its payloads are in files,
+#: and the files that go with it.
+_AffectedMessage: TypeAlias = "tuple[StoredMessage, Message, Sequence[tuple[Version, Message]], bool, Sequence[str]]"
 
 
 def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
@@ -250,7 +242,7 @@ class _Forgetting:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
             fresh = empty_message(replace(original, event_key=stored.message.event_key))
             is_changed = stored.message.content != FORGOTTEN or bool(versions)
-            return _AffectedMessage(stored, fresh, (), is_changed, False, named) if is_changed else None
+            return (stored, fresh, (), False, named) if is_changed else None
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
         names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
         self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
@@ -263,18 +255,20 @@ class _Forgetting:
         is_changed = fresh is not original or is_sender
         if not is_changed and all(new is old for (_, new), (_, old) in zip(made, others, strict=False)):
             return None
-        return _AffectedMessage(stored, fresh, made, is_changed, recipe is not None, ())
+        return stored, fresh, made, recipe is not None, ()
 
     def count(self, found: _AffectedMessage) -> None:
-        self._changed[found.stored.id] = found.stored.conversation_id
-        self._emptied += found.stored.id in self._whole
-        self._versions += len(found.versions)
-        self._gone.update(found.file_ids)
+        stored, _, versions, _, file_ids = found
+        self._changed[stored.id] = stored.conversation_id
+        self._emptied += stored.id in self._whole
+        self._versions += len(versions)
+        self._gone.update(file_ids)
 
     # --- messages -------------------------------------------------------------------------------------
 
     def rewrite(self, found: _AffectedMessage) -> None:
-        stored, fresh, archive, now = found.stored, found.fresh, self._archive, self._tools.now
+        stored, fresh, old_versions, has_files, _ = found
+        archive, now = self._archive, self._tools.now
         conversation, vault = archive.conversations.get(stored.conversation_id), self._tools.vault
         policy = None if vault is None else PayloadPolicy(vault, self._tools.threshold_tokens)
         is_whole = stored.id in self._whole
@@ -282,9 +276,9 @@ class _Forgetting:
         file = None if is_whole or stored.file_id is None else self._files.get(stored.file_id, stored.file_id)
         identity, entry = identity_hash(fresh.role, fresh.content), stored.entry_id
         base = NewMessage(fresh, identity, fingerprint(fresh), stored.created_at, entry, None, sender, file)
-        new, notes = extract_payloads(archive, conversation, base, policy if found.has_files else None, now)
+        new, notes = extract_payloads(archive, conversation, base, policy if has_files else None, now)
         versions = []
-        for version, message in found.versions:
+        for version, message in old_versions:
             keeps = None if version.recipe is None else policy
             kept, noted = extract_payloads(archive, conversation, replace(base, message=message), keeps, now)
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
