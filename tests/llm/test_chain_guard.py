@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from lossless import errors
 from lossless.compaction.summariser import (
     BREAKER_OPEN_TEXT,
+    CLOSED_BREAKER,
     SPEND_GUARD,
     BreakerState,
     GuardLimits,
     backoff_entry,
     breaker_after_failure,
-    breaker_after_success,
     breaker_allows,
     breaker_key,
     breaker_needs_notice,
@@ -40,7 +40,7 @@ KEY = breaker_key("anthropic", "claude")
 
 
 def failed(times: int) -> BreakerState:
-    state = BreakerState(KEY)
+    state = CLOSED_BREAKER
     for _ in range(times):
         state = breaker_after_failure(state, START, GuardLimits())
     return state
@@ -52,11 +52,11 @@ def test_names_of_breakers_and_scopes() -> None:
 
 
 def test_the_fifth_refusal_opens_the_breaker_for_half_an_hour() -> None:
-    assert breaker_allows(failed(4), START, GuardLimits())
-    state = failed(5)
-    assert not breaker_allows(state, START, GuardLimits())
-    assert not breaker_allows(state, START + 29 * MINUTE, GuardLimits())
-    assert breaker_allows(state, START + 30 * MINUTE, GuardLimits())
+    assert failed(4) == (4, None)
+    _, open_until = failed(5)
+    assert not breaker_allows(open_until, START, GuardLimits())
+    assert not breaker_allows(open_until, START + 29 * MINUTE, GuardLimits())
+    assert breaker_allows(open_until, START + 30 * MINUTE, GuardLimits())
 
 
 def test_people_are_told_half_way_and_at_the_opening() -> None:
@@ -64,18 +64,14 @@ def test_people_are_told_half_way_and_at_the_opening() -> None:
     assert told == [False, False, False, True, False, True, True]
 
 
-def test_any_success_closes_it() -> None:
-    assert breaker_after_success(failed(5)) == BreakerState(KEY)
-
-
 def test_one_refusal_after_the_pause_opens_it_again() -> None:
     later = START + 31 * MINUTE
-    state = breaker_after_failure(failed(5), later, GuardLimits())
-    assert not breaker_allows(state, later + 29 * MINUTE, GuardLimits())
+    _, open_until = breaker_after_failure(failed(5), later, GuardLimits())
+    assert not breaker_allows(open_until, later + 29 * MINUTE, GuardLimits())
 
 
 def test_a_refusal_names_the_breaker_and_its_end() -> None:
-    error = breaker_refusal(failed(5))
+    error = breaker_refusal(KEY, failed(5)[1])
     assert (error.guard, error.until) == (BREAKER_GUARD, "2026-03-01T12:30:00.000Z")
     assert KEY in str(error)
     assert BREAKER_OPEN_TEXT in str(error)
@@ -83,11 +79,11 @@ def test_a_refusal_names_the_breaker_and_its_end() -> None:
 
 @given(st.lists(st.booleans(), max_size=40), st.integers(1, 8))
 def test_a_breaker_is_open_exactly_after_that_many_refusals_in_a_row(story: list[bool], threshold: int) -> None:
-    limits, state, row = GuardLimits(threshold), BreakerState(KEY), 0
+    limits, state, row = GuardLimits(threshold), CLOSED_BREAKER, 0
     for succeeded in story:
         row = 0 if succeeded else row + 1
-        state = breaker_after_success(state) if succeeded else breaker_after_failure(state, START, limits)
-    assert breaker_allows(state, START, GuardLimits()) is (row < threshold)
+        state = CLOSED_BREAKER if succeeded else breaker_after_failure(state, START, limits)
+    assert breaker_allows(state[1], START, GuardLimits()) is (row < threshold)
 
 
 @dataclass
@@ -223,7 +219,7 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
     spend = breaker = GuardLimits(threshold=2, max_calls=3)
     time = START
     entries: list[LedgerRow] = []
-    state = BreakerState(KEY)
+    state = CLOSED_BREAKER
     for (jump, minutes), what in story:
         time += minutes * MINUTE
         now = time + jump
@@ -235,7 +231,7 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
             entry, _ = reserve_call("s", entries, now, spend)
             entries += [entry] if entry is not None else []
     later = time + max(spend.backoff, breaker.cooldown)
-    assert breaker_allows(state, later, breaker)
+    assert breaker_allows(state[1], later, breaker)
     steady = [entry for entry in entries if entry.at >= entries_since(later, spend)]
     answers = []
     for _ in range(spend.max_calls + 1):
@@ -247,9 +243,9 @@ def test_a_clock_that_jumps_years_and_back_locks_nobody_out(story: list[tuple[tu
 
 
 def test_a_breaker_and_a_back_off_of_the_future_are_over_when_the_clock_is_right_again() -> None:
-    state = breaker_after_failure(BreakerState(KEY, 9), START + YEARS, GuardLimits())
-    assert not breaker_allows(state, START + YEARS, GuardLimits())
-    assert breaker_allows(state, START, GuardLimits())
+    _, open_until = breaker_after_failure((9, None), START + YEARS, GuardLimits())
+    assert not breaker_allows(open_until, START + YEARS, GuardLimits())
+    assert breaker_allows(open_until, START, GuardLimits())
     entries = [backoff_entry("s", START + YEARS, GuardLimits())]
     assert reserve_call("s", entries, START + YEARS, GuardLimits())[1] is not None
     assert reserve_call("s", entries, START, GuardLimits())[1] is None

@@ -63,13 +63,9 @@ class GuardLimits:
 # The breaker: refused credentials, again and again.
 
 
-@dataclass(frozen=True, slots=True)
-class BreakerState:
-    """One breaker: how many times in a row credentials were refused, and until when it is open."""
-
-    key: str
-    failures: int = 0
-    open_until: datetime | None = None
+#: A breaker: how many times in a row credentials were refused, and until when it is open. Any success resets it.
+BreakerState: TypeAlias = "tuple[int, datetime | None]"
+CLOSED_BREAKER: BreakerState = (0, None)
 
 
 def breaker_key(provider: str, model: str) -> str:
@@ -83,31 +79,27 @@ def breaker_key(provider: str, model: str) -> str:
 
 def breaker_after_failure(state: BreakerState, now: datetime, limits: GuardLimits) -> BreakerState:
     """Count one refusal. The breaker opens at the threshold; after its pause, one more opens it again."""
-    failures = state.failures + 1
-    return BreakerState(state.key, failures, now + limits.cooldown if failures >= limits.threshold else None)
+    failures = state[0] + 1
+    return failures, now + limits.cooldown if failures >= limits.threshold else None
 
 
 def breaker_needs_notice(state: BreakerState, limits: GuardLimits) -> bool:
     """Whether a person should hear of a refusal that led here: half way to the threshold, and when it opens."""
-    return state.open_until is not None or state.failures == -(-limits.threshold // 2)
+    failures, open_until = state
+    return open_until is not None or failures == -(-limits.threshold // 2)
 
 
-def breaker_after_success(state: BreakerState) -> BreakerState:
-    """Any success closes a breaker and forgets its failures."""
-    return BreakerState(state.key)
-
-
-def breaker_allows(state: BreakerState, now: datetime, limits: GuardLimits) -> bool:
+def breaker_allows(open_until: datetime | None, now: datetime, limits: GuardLimits) -> bool:
     """Whether the model may be asked now. A pause that is too long was written before the clock went back."""
-    if state.open_until is None or now >= state.open_until:
+    if open_until is None or now >= open_until:
         return True
-    return state.open_until > now + limits.cooldown + _SKEW
+    return open_until > now + limits.cooldown + _SKEW
 
 
-def breaker_refusal(state: BreakerState) -> GuardOpen:
+def breaker_refusal(key: str, open_until: datetime | None) -> GuardOpen:
     """The error for a call that an open breaker forbids."""
-    until = "" if state.open_until is None else state_time(state.open_until)
-    return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({state.key})", until)
+    until = "" if open_until is None else state_time(open_until)
+    return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({key})", until)
 
 
 # The spend limit: too many calls in a window.
@@ -210,9 +202,9 @@ class ArchiveGate(Gate):
         with self.archive.writing():
             if not self.is_wanted():
                 raise Stale("another worker took this conversation over")
-            state = self._breaker(key)
-            if not breaker_allows(state, now, self.limits):
-                raise breaker_refusal(state)
+            _, open_until = self.archive.guards.breaker(key)
+            if not breaker_allows(open_until, now, self.limits):
+                raise breaker_refusal(key, open_until)
             entry, refusal = reserve_call(self.scope, self._entries(now), now, self.limits)
             id_ = 0 if entry is None else self._write(entry, candidate.name if refusal is None else None)
         if refusal is not None:
@@ -225,8 +217,8 @@ class ArchiveGate(Gate):
         if not candidates:
             return None
         now = self.clock()
-        states = [self._breaker(breaker_key(one.provider, one.model)) for one in candidates]
-        if not any(breaker_allows(state, now, self.limits) for state in states):
+        states = [self.archive.guards.breaker(breaker_key(one.provider, one.model)) for one in candidates]
+        if not any(breaker_allows(open_until, now, self.limits) for _, open_until in states):
             return "breaker open"
         backoff_until = spend_state(self.scope, self._entries(now), now, self.limits)[2]
         return None if backoff_until is None else "spend backoff"
@@ -244,25 +236,23 @@ class ArchiveGate(Gate):
                 output_tokens=usage.output_tokens,
                 cost=usage.cost,
             )
-            state = self._breaker(key)
+            state = self.archive.guards.breaker(key)
             if ending == "auth":
                 state = breaker_after_failure(state, now, self.limits)
-            elif ending == "done" and state.failures:
-                state = breaker_after_success(state)
+            elif ending == "done" and state[0]:
+                state = CLOSED_BREAKER
             else:
                 return
-            self.archive.guards.set_breaker(state.key, state.failures, state.open_until, now)
+            failures, open_until = state
+            self.archive.guards.set_breaker(key, failures, open_until, now)
         if ending == "auth" and breaker_needs_notice(state, self.limits):
-            rest = f", it rests until {state_time(state.open_until)}" if state.open_until else ""
-            _log.warning("%s refused its credentials %d times in a row%s", model, state.failures, rest)
+            rest = f", it rests until {state_time(open_until)}" if open_until else ""
+            _log.warning("%s refused its credentials %d times in a row%s", model, failures, rest)
 
     def reset(self) -> None:
         """A person asked for it: a new window begins and a back-off ends."""
         with self.archive.writing():
             self._write(reset_entry(self.scope, self.clock()), None)
-
-    def _breaker(self, key: str) -> BreakerState:
-        return BreakerState(key, *self.archive.guards.breaker(key))
 
     def _entries(self, now: datetime) -> list[LedgerRow]:
         return self.archive.guards.ledger(self.scope, entries_since(now, self.limits))
