@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.files.intercept import intercept, restore_message
-from lossless.files.vault import Vault, payload_reader, store_payloads
+from lossless.files.vault import Vault, payload_reader, write_payloads
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.store.archive import Archive
@@ -48,7 +48,7 @@ class Kept:
                 message, threshold_tokens=threshold, conversation_id=conversation.id, decode=formats.decode
             )
             payloads: tuple[Payload, ...] = found.payloads if found else ()
-            store_payloads(self.files, self.vault, conversation.id, payloads, NOW)
+            self.files.add(write_payloads(self.files.many, self.vault, conversation.id, payloads, NOW))
             shown = found.message if found else message
             new = NewMessage(shown, identity_hash(message.role, message.content), fingerprint(message), NOW)
             (id_,) = self.archive.messages.append(conversation, [new], NOW).ids
@@ -60,4 +60,4 @@ class Kept:
         """The message as the host sent it."""
         message = self.archive.messages.get(message_id).message
         recipe = self.archive.context.recipes([message_id])[message_id]
-        return restore_message(message, recipe, payload_reader(self.files, self.vault), formats.decode)
+        return restore_message(message, recipe, payload_reader(self.files.many, self.vault), formats.decode)

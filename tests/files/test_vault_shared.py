@@ -52,7 +52,7 @@ def gc(path: Path, folder: Path | None = None) -> list[str]:
         others = files_of_other_archives(engine.archive, vault)
         found = vault.orphans(engine.archive.files.ids() | others, -1)
         with engine.archive.writing():
-            return [orphan.file_id for orphan in delete_orphans(engine.archive.files, vault, found, others)]
+            return [orphan.file_id for orphan in delete_orphans(vault, found, engine.archive.files.ids() | others)]
 
 
 def read(path: Path, folder: Path | None = None) -> bytes:

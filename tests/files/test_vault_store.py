@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 
 from lossless import formats
 from lossless.errors import NotFound
-from lossless.files.vault import Vault, delete_orphans, payload_reader, store_payloads
+from lossless.files.vault import Vault, delete_orphans, payload_reader, write_payloads
 from lossless.model.context import MessageItem, NewSummary
 from lossless.model.conversations import Session
 from lossless.model.identity import file_ids_in, fingerprint
@@ -179,7 +179,7 @@ def test_lists(kept: Kept) -> None:
     with pytest.raises(NotFound, match="file_0000000000000000"):
         kept.files.get("file_0000000000000000")
     with pytest.raises(NotFound, match="file_0000000000000000"):
-        payload_reader(kept.files, kept.vault)("file_0000000000000000")
+        payload_reader(kept.files.many, kept.vault)("file_0000000000000000")
 
 
 # --- who refers to files --------------------------------------------------------------------------
@@ -213,7 +213,7 @@ def _die_between_file_and_row(folder: str) -> None:
     kept.append({"role": "user", "content": "first"})
     with kept.archive.writing():
         payloads = caught({"role": "user", "content": LARGE}).payloads
-        store_payloads(kept.files, kept.vault, 1, payloads, NOW)
+        kept.files.add(write_payloads(kept.files.many, kept.vault, 1, payloads, NOW))
         os._exit(1)
 
 
@@ -229,7 +229,7 @@ def test_a_crash_between_file_and_row_leaves_an_orphan(tmp_path: Path) -> None:
         (orphan,) = kept.vault.orphans(kept.files.ids(), min_age_seconds=-1)
         assert orphan.path.read_text() == LARGE
         with kept.archive.writing():
-            assert delete_orphans(kept.files, kept.vault, [orphan]) == [orphan]
+            assert delete_orphans(kept.vault, [orphan], kept.files.ids()) == [orphan]
         assert not orphan.path.exists()
         kept.append({"role": "user", "content": LARGE})
         assert kept.vault.orphans(kept.files.ids(), min_age_seconds=-1) == []
@@ -242,7 +242,7 @@ def test_nothing_with_a_row_is_collected(kept: Kept) -> None:
     found = kept.vault.orphans(frozenset(), min_age_seconds=-1)
     assert len(found) == 1
     with kept.archive.writing():
-        assert delete_orphans(kept.files, kept.vault, found) == []
+        assert delete_orphans(kept.vault, found, kept.files.ids()) == []
     assert kept.vault.read(kept.files.listed()[0]).data == LARGE.encode()
 
 

@@ -63,7 +63,7 @@ def restore_turn_payloads(
         try:
             if remaining > 0 or ordinal == items[start].ordinal:
                 message = restore_message(
-                    stored.message, recipes[stored.id], payload_reader(archive.files, vault), formats.decode
+                    stored.message, recipes[stored.id], payload_reader(archive.files.many, vault), formats.decode
                 )
         except (NotFound, ArchiveError):
             message = None

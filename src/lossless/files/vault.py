@@ -15,7 +15,7 @@ import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.media_types import storage_extension
@@ -23,7 +23,8 @@ from lossless.model.messages import StoredFile
 from lossless.model.paths import expand_path, fsync_path, make_private_folder, payload_folder, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from datetime import datetime
 
     from lossless.files.document import Payload
@@ -447,25 +448,19 @@ def find_damage(
     return None if is_proven else f"{path} does not contain the stored bytes"
 
 
-class FileRows(Protocol):
-    """The rows of large files: `archive.files`, which documents these methods."""
-
-    def add(self, files: Sequence[StoredFile]) -> None: ...
-    def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]: ...
-    def ids(self) -> frozenset[str]: ...
+#: The rows of some large files: `archive.files.many`.
+FindFiles: TypeAlias = "Callable[[Iterable[str]], Mapping[str, StoredFile]]"
 
 
-def store_payloads(
-    rows: FileRows, vault: Vault, conversation_id: int, payloads: Iterable[Payload], now: datetime
-) -> None:
-    """Store payloads in the caller's transaction: bytes first, then rows. Existing ones stay.
+def write_payloads(
+    find: FindFiles, vault: Vault, conversation_id: int, payloads: Iterable[Payload], now: datetime
+) -> list[StoredFile]:
+    """Write the bytes of payloads; returns the rows to add in the caller's transaction. Existing ones stay.
 
     Called while the archive is locked for writing, so that `delete_orphans` cannot delete a file before its row exists.
     """
     wanted = {payload.file_id: payload for payload in payloads}
-    if not wanted:
-        return
-    known = rows.many(wanted)
+    known = find(wanted) if wanted else {}
     new: list[StoredFile] = []
     for payload in wanted.values():
         there = known.get(payload.file_id)
@@ -475,14 +470,14 @@ def store_payloads(
             lines, size = payload.line_count, len(payload.data)
             row = (payload.file_id, conversation_id, payload.name, payload.mime, size, lines, str(place))
             new.append(StoredFile(*row, payload.summary, now))
-    rows.add(new)
+    return new
 
 
-def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
+def payload_reader(find: FindFiles, vault: Vault) -> Callable[[str], bytes]:
     """Returns a function from file id to bytes, as recipes need it; NotFound for an unknown id or missing bytes."""
 
     def read(file_id: str) -> bytes:
-        row = rows.many([file_id]).get(file_id)
+        row = find([file_id]).get(file_id)
         if row is None:
             raise NotFound("file", file_id)
         return vault.read(row).data
@@ -490,15 +485,12 @@ def payload_reader(rows: FileRows, vault: Vault) -> Callable[[str], bytes]:
     return read
 
 
-def delete_orphans(
-    rows: FileRows, vault: Vault, orphans: Iterable[OrphanFile], others: frozenset[str] = frozenset()
-) -> list[OrphanFile]:
+def delete_orphans(vault: Vault, orphans: Iterable[OrphanFile], known: AbstractSet[str]) -> list[OrphanFile]:
     """Delete files that still have no row; returns the deleted ones. Only on the user's command.
 
-    Called in the archive's write transaction, so that no row can appear in between. `others` are the files of other
-    archives in the same folder.
+    Called in the archive's write transaction, so that no row can appear in between. `known` are the files with a row,
+    here or in another archive in the same folder.
     """
-    known = rows.ids() | others
     gone = [orphan for orphan in orphans if orphan.path.name.startswith(".") or orphan.file_id not in known]
     for orphan in gone:
         vault.remove(orphan)

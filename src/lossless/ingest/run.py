@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from lossless import formats
 from lossless.errors import BadInput
 from lossless.files.intercept import intercept
-from lossless.files.vault import store_payloads
+from lossless.files.vault import write_payloads
 from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import (
@@ -401,7 +401,7 @@ def store_messages(
     if payloads is None or not caught:
         return archive.messages.append(conversation, new, now)
     found = [payload for one in caught.values() for payload in one.payloads]
-    store_payloads(archive.files, payloads.vault, conversation.id, found, now)
+    archive.files.add(write_payloads(archive.files.many, payloads.vault, conversation.id, found, now))
     shown = [replace(item, message=caught[n].message) if n in caught else item for n, item in enumerate(new)]
     appended = archive.messages.append(conversation, shown, now)
     for n, one in caught.items():
@@ -416,7 +416,7 @@ def extract_payloads(
     caught = _find_payloads(archive, conversation, [item], payloads).get(0) if payloads else None
     if payloads is None or caught is None:
         return item, None
-    store_payloads(archive.files, payloads.vault, conversation.id, caught.payloads, now)
+    archive.files.add(write_payloads(archive.files.many, payloads.vault, conversation.id, caught.payloads, now))
     return replace(item, message=caught.message), caught.notes
 
 

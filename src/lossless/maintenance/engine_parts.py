@@ -319,7 +319,7 @@ def with_payloads(archive: Archive, vault: Vault | None, message: Message, recip
     if recipe is None or vault is None:
         return message
     try:
-        return restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
+        return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
     except (NotFound, ArchiveError):
         return message
 

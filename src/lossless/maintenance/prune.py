@@ -66,7 +66,7 @@ def find_orphans(archive: Archive, vault: Vault) -> list[OrphanFile]:
 def remove_orphans(archive: Archive, vault: Vault, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
     """Delete those that still have no row; returns them."""
     with archive.writing():
-        return delete_orphans(archive.files, vault, orphans, files_of_other_archives(archive, vault))
+        return delete_orphans(vault, orphans, archive.files.ids() | files_of_other_archives(archive, vault))
 
 
 BATCH = 100
@@ -283,7 +283,7 @@ def _remove_files(
     except BadInput:  # their owner is unknown: they stay
         return []
     with archive.writing():
-        return delete_orphans(archive.files, vault, there, others)
+        return delete_orphans(vault, there, archive.files.ids() | others)
 
 
 def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:

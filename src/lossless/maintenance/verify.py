@@ -252,7 +252,7 @@ def _restored(
 ) -> Message | VerificationProblem:
     """The original of a message with a payload in a file; or that it cannot be rebuilt."""
     try:
-        return restore_message(message, recipe, payload_reader(archive.files, vault), formats.decode)
+        return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
     except (NotFound, ArchiveError) as error:
         detail = f"its original cannot be rebuilt: {error}"
         return VerificationProblem("files", "large_files", name, detail, "warning")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
 from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
-from lossless.files.vault import store_payloads
+from lossless.files.vault import write_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
         return False
     call = _call(archive.files, output)
     payload = stub_payload(output, stored[0].message.content, call[1] if call else None)
-    store_payloads(archive.files, vault, output.conversation_id, [payload], now)
+    archive.files.add(write_payloads(archive.files.many, vault, output.conversation_id, [payload], now))
     archive.files.set_stub(output.message_id, payload.file_id)
     return True
 
