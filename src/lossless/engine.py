@@ -328,7 +328,8 @@ class Engine:
 
             evidence = EvidenceMemory(self._parts, conversation, request.prompt)
         search = self._quotes(conversation.id)
-        return assemble(self.archive, conversation.id, request, search, self.vault, evidence), evidence
+        source = None if evidence is None else (evidence.known, evidence.choose)
+        return assemble(self.archive, conversation.id, request, search, self.vault, source), evidence
 
     def receipts(self, session: SessionRef, *, limit: int = 100) -> list[PromptRecord]:
         """How the last prompts of a session were assembled, oldest first: sizes, ids and reasons, never text."""

@@ -52,11 +52,11 @@ def test_whatever_was_said_goes_out_as_valid_unicode(format: str, data: st.DataO
     body = data.draw(MESSAGES[data.draw(st.sampled_from(sorted(MESSAGES)))]())
     message = formats.decode(body)
     made = encode_for_model(message, format)
-    json.dumps(made.written.items, ensure_ascii=False).encode()
+    json.dumps(made.items, ensure_ascii=False).encode()
     strict = formats.strict(formats.encode_message(message, format), format).items
     if _is_unicode(strict):
-        assert made.written.items == strict
-    whole = sum(item_tokens(item, item_json(item)) for item in made.written.items)
+        assert made.items == strict
+    whole = sum(item_tokens(item, item_json(item)) for item in made.items)
     assert made.tokens <= whole if format == "openclaw" else made.tokens == whole  # its own marks reach no model
 
 
@@ -70,7 +70,7 @@ def test_the_usual_message_is_measured_as_any_other(role: str, content: str) -> 
 
 def test_a_half_of_a_pair_is_replaced_and_a_pair_is_joined() -> None:
     message = Message("user", f"a {HALF} b \ud83d\ude00")
-    (item,) = encode_for_model(message, "openai-chat").written.items
+    (item,) = encode_for_model(message, "openai-chat").items
     assert item == {"role": "user", "content": "a \ufffd b 😀"}
     assert message.content == f"a {HALF} b \ud83d\ude00"
     assert formats.encode([message], "openai-chat") == [{"role": "user", "content": message.content}]
@@ -78,7 +78,7 @@ def test_a_half_of_a_pair_is_replaced_and_a_pair_is_joined() -> None:
 
 def test_keys_and_nested_values_are_cleaned() -> None:
     body = {"role": "user", "content": [{"type": "text", "text": "x", HALF: {"n": [1, HALF, None]}}]}
-    (item,) = encode_for_model(formats.decode(body, "openai-chat"), "openai-chat").written.items
+    (item,) = encode_for_model(formats.decode(body, "openai-chat"), "openai-chat").items
     assert item["content"] == [{"type": "text", "text": "x", "\ufffd": {"n": [1, "\ufffd", None]}}]
     assert HALF in body["content"][0]
 
@@ -90,7 +90,7 @@ def test_keys_and_nested_values_are_cleaned() -> None:
 def test_arguments_of_chat_calls_are_text(given_arguments: object, wanted: str) -> None:
     asked = tool_turn(given_arguments)[1]
     message = formats.decode(asked, "openai-chat")
-    (item,) = encode_for_model(message, "openai-chat").written.items
+    (item,) = encode_for_model(message, "openai-chat").items
     assert item["tool_calls"][0]["function"] == {"name": "look", "arguments": wanted}
     assert {key: value for key, value in item.items() if key != "tool_calls"} == {"role": "assistant", "content": None}
     assert formats.encode([message], "openai-chat") == [asked]
@@ -99,17 +99,17 @@ def test_arguments_of_chat_calls_are_text(given_arguments: object, wanted: str) 
 
 def test_so_are_those_of_older_calls_and_of_items() -> None:
     older = {"role": "assistant", "content": None, "function_call": {"name": "look", "arguments": {"a": 1}}}
-    (item,) = encode_for_model(formats.decode(older, "openai-chat"), "openai-chat").written.items
+    (item,) = encode_for_model(formats.decode(older, "openai-chat"), "openai-chat").items
     assert item["function_call"] == {"name": "look", "arguments": '{"a":1}'}
     call = {"type": "function_call", "call_id": "c1", "name": "look", "arguments": {"a": 1}}
-    (item,) = encode_for_model(formats.decode(call, "openai-responses"), "openai-responses").written.items
+    (item,) = encode_for_model(formats.decode(call, "openai-responses"), "openai-responses").items
     assert item == call | {"arguments": '{"a":1}'}
 
 
 def test_calls_of_other_kinds_are_left_alone() -> None:
     custom = {"id": "c1", "type": "custom", "custom": {"name": "run", "input": "ls"}}
     body = {"role": "assistant", "content": None, "tool_calls": [custom]}
-    (item,) = encode_for_model(formats.decode(body, "openai-chat"), "openai-chat").written.items
+    (item,) = encode_for_model(formats.decode(body, "openai-chat"), "openai-chat").items
     assert item is body
 
 

@@ -63,7 +63,7 @@ def _prompt(chance: random.Random) -> list[Raw]:
 
 def _sent(bodies: list[Raw]) -> list[Raw]:
     valid = make_valid(tuple(formats.decode(body) for body in bodies), "anthropic")[0]
-    return formats.join([encode_for_model(message, "anthropic").written for message in valid], "anthropic")
+    return formats.join([encode_for_model(message, "anthropic") for message in valid], "anthropic")
 
 
 def _ids(wire: list[Raw], kind: str, key: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC
 from json.encoder import encode_basestring
 from operator import is_
@@ -391,17 +391,8 @@ _HOST_FIELDS = 2
 CARRIED = "carried"
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedForModel:
-    """An encoded message, and its tokens with trailing commas."""
-
-    message: Message
-    written: EncodedMessage
-    tokens: int
-
-
-def encode_for_model(message: Message, format: str) -> EncodedForModel:
-    """A message for the model: in the strict shape of its format, with valid Unicode."""
+def encode_for_model(message: Message, format: str) -> EncodedMessage:
+    """A message for the model: in the strict shape of its format, with valid Unicode; its tokens include commas."""
     written = formats.encode_message(message, format)
     if not written.is_built and CARRIED in written.items[0]:
         written = replace(written, items=[without_carried(item) for item in written.items])
@@ -414,10 +405,10 @@ def encode_for_model(message: Message, format: str) -> EncodedForModel:
             is_clean = False
         tokens += _tokens(item, text, format)
     if is_clean:
-        return EncodedForModel(message, written, tokens)
+        return formats.EncodedMessage(written.items, written.is_built, tokens)
     items = [_clean(item) for item in written.items]
     size = sum(_tokens(item, item_json(item), format) for item in items)
-    return EncodedForModel(message, replace(written, items=items), size)
+    return formats.EncodedMessage(items, written.is_built, size)
 
 
 def _tokens(item: dict[str, Any], text: str, format: str) -> int:
@@ -428,7 +419,7 @@ def _tokens(item: dict[str, Any], text: str, format: str) -> int:
     return item_tokens(shown, item_json(shown))
 
 
-def tokens_as_sent(message: Message, written: EncodedForModel, estimate: int | None = None) -> int:
+def tokens_as_sent(message: Message, written: EncodedMessage, estimate: int | None = None) -> int:
     """The tokens of a message as sent: by its length, and by the budget estimate for text that is denser than prose."""
     words = estimated_tokens(message) if estimate is None else estimate
     return written.tokens if words <= message.tokens else max(written.tokens, framed_tokens(words))

@@ -7,7 +7,7 @@ import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC
 from itertools import accumulate, takewhile
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
 from lossless.context import render
@@ -16,7 +16,6 @@ from lossless.context.read import ContextSnapshot, build_candidates, read_snapsh
 from lossless.context.render import (
     NOTICE_TOKENS,
     RECALL_POLICY,
-    EncodedForModel,
     clean_text,
     encode_for_model,
     limit_cache_marks,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from lossless.context.choose import KeptItem
     from lossless.context.repair import MessageRepair
     from lossless.files.vault import Vault
+    from lossless.formats import EncodedMessage
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, EvidenceBlock
     from lossless.model.messages import ModelIdentity
@@ -357,13 +357,8 @@ class Assembled:
     evidence: tuple[EvidenceBlock, ...] = ()
 
 
-class EvidenceSource(Protocol):
-    """The source of evidence: blocks chosen since the last fold, and matches for the newest user message."""
-
-    @property
-    def known(self) -> Sequence[EvidenceBlock]: ...
-
-    def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None: ...
+#: The source of evidence: blocks chosen since the last fold, and what finds one for the newest user message.
+EvidenceSource: TypeAlias = "tuple[Sequence[EvidenceBlock], Callable[[EvidenceNeed], EvidenceBlock | None]]"
 
 
 def assemble(
@@ -449,7 +444,7 @@ class PromptBuilder:
     rendered: dict[int, Message]
     additions: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
-    measured: dict[int, EncodedForModel] = field(default_factory=dict)
+    measured: dict[int, tuple[Message, EncodedMessage]] = field(default_factory=dict)
     #: The sizes of messages as sent.
     sizes: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
@@ -469,6 +464,7 @@ class PromptBuilder:
         """
         if source is None:
             return self.fitting_prompt(policy), ()
+        earlier, find = source
         cap = int(EVIDENCE_SHARE * policy.capacity)
         turn = prompt_tokens(self.items[newest_user_index(self.items) or 0 :])
         is_over = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
@@ -479,15 +475,15 @@ class PromptBuilder:
         space = policy.capacity - prompt.tokens
         cap = min(cap, space) if is_full else cap
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
-        known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
+        known = [block for block in earlier if block.quotes and (block.message_id or 0) in {0, *places}]
         known = known if self.evidence_tokens(known) <= min(cap, space) else []
         taken = self.evidence_tokens(known) if is_full else 0
         limit = min(self.request.evidence_tokens, cap - taken)
         need = self._need(prompt.chosen, limit) if space >= cap else None
-        if need is not None and need.message_id not in {block.message_id for block in source.known}:
+        if need is not None and need.message_id not in {block.message_id for block in earlier}:
             staying = known if is_full else self._newest_fitting(known, cap - need.max_tokens)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
-            new = source.choose(replace(need, shown=need.shown | quoted))
+            new = find(replace(need, shown=need.shown | quoted))
             if new is not None and self.evidence_tokens([new]) <= need.max_tokens:
                 known = [*staying, new]
         if not known:
@@ -611,14 +607,14 @@ class PromptBuilder:
         return line if self._size(line) <= space else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
-        joined = formats.join([self._sent(message).written for message in messages], self.request.format)
+        joined = formats.join([self._sent(message) for message in messages], self.request.format)
         return limit_cache_marks(joined) if self.request.format == "anthropic" else joined
 
-    def _sent(self, message: Message) -> EncodedForModel:
+    def _sent(self, message: Message) -> EncodedMessage:
         known = self.measured.get(id(message))
         if known is None:
-            known = self.measured[id(message)] = encode_for_model(message, self.request.format)
-        return known
+            known = self.measured[id(message)] = (message, encode_for_model(message, self.request.format))
+        return known[1]
 
     def _size(self, message: Message) -> int:
         """The tokens of a message as sent; only messages made for this prompt are estimated now."""

@@ -295,7 +295,7 @@ def shorten_unstored(items: Sequence[Raw], limit: int, format: str) -> list[Raw]
 def _shorter(item: Raw, length: int, format: str) -> list[Raw]:
     if message_tokens(item) <= length:
         return [item]
-    return encode_for_model(shorten_message(formats.decode(item), None, length, format), format).written.items
+    return encode_for_model(shorten_message(formats.decode(item), None, length, format), format).items
 
 
 #: The arguments that limit a tool's result.
