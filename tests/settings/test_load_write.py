@@ -82,15 +82,15 @@ def changed(before: str, after: str) -> list[str]:
 )
 def test_one_line_of_a_toml_file_changes(tmp_path: Path, key: str, value: object, line: str) -> None:
     path = toml(tmp_path)
-    written = set_value(path, key, value)
+    written_key, _, dumped, _ = set_value(path, key, value)
     after = path.read_text(encoding="utf-8")
     assert changed(TOML, after) == [line]
     assert len(changed(after, TOML)) <= 1
     assert tomllib.loads(after)["elsewhere"] == {"freshTailCount": 7}
-    setting = next(setting for setting in SETTINGS if setting.key == written.key)
+    setting = next(setting for setting in SETTINGS if setting.key == written_key)
     loaded = load(path, env={})
     assert loaded.sources[setting.key].name == str(path)
-    assert setting.dump(getattr(loaded.settings, setting.attribute)) == written.after
+    assert setting.dump(getattr(loaded.settings, setting.attribute)) == dumped
 
 
 def test_a_new_top_line_stands_above_the_comments_of_the_first_table(tmp_path: Path) -> None:
@@ -186,8 +186,7 @@ def test_the_name_that_wins_is_the_one_that_is_written(tmp_path: Path) -> None:
 
 def test_a_new_file_is_made_with_its_folder_and_for_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "new" / "lossless" / "lossless.toml"
-    written = set_value(path, "freshTailCount", 8)
-    assert (written.backup, written.before, written.after) == (None, None, 8)
+    assert set_value(path, "freshTailCount", 8) == ("freshTailCount", None, 8, None)
     assert path.read_text() == "freshTailCount = 8\n"
     assert path.stat().st_mode & 0o777 == 0o600
 
@@ -195,12 +194,12 @@ def test_a_new_file_is_made_with_its_folder_and_for_its_owner_only(tmp_path: Pat
 def test_the_old_file_is_kept_beside_with_its_time(tmp_path: Path) -> None:
     path = toml(tmp_path)
     path.chmod(0o640)
-    written = set_value(path, "freshTailCount", 8, now=NOW)
-    assert written.backup == tmp_path / "lossless.toml.20310506T070809.123456Z.bak"
-    assert written.backup.read_text() == TOML
-    assert (written.before, written.after) == (5, 8)
+    _, before, after, backup = set_value(path, "freshTailCount", 8, now=NOW)
+    assert backup == tmp_path / "lossless.toml.20310506T070809.123456Z.bak"
+    assert backup.read_text() == TOML
+    assert (before, after) == (5, 8)
     assert path.stat().st_mode & 0o777 == 0o640
-    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name, written.backup.name]
+    assert sorted(file.name for file in tmp_path.iterdir()) == [path.name, backup.name]
 
 
 @pytest.mark.parametrize(
@@ -308,14 +307,14 @@ HOST = {
 @pytest.mark.parametrize("indent", [None, 2, 4, "\t"])
 def test_a_hosts_file_keeps_everything_else_in_order(tmp_path: Path, indent: int | str | None) -> None:
     path = put(tmp_path / "openclaw.json", json.dumps(HOST, indent=indent, ensure_ascii=False) + "\n")
-    written = set_value(path, "leafMinFanout", 9)
+    _, before, after, _ = set_value(path, "leafMinFanout", 9)
     set_value(path, "autoRotateSessionFiles.sizeBytes", 7)
     set_value(path, "autoRotateSessionFiles.startup", "off")
     expected = json.loads(json.dumps(HOST))
     config = expected["plugins"]["entries"]["lossless-claw"]["config"]
     config |= {"leaf_min_fanout": 9, "autoRotateSessionFiles": {"sizeBytes": 7, "startup": "off"}}
     assert path.read_text(encoding="utf-8") == json.dumps(expected, indent=indent, ensure_ascii=False) + "\n"
-    assert (written.before, written.after) == (3, 9)
+    assert (before, after) == (3, 9)
     assert load(path, env={}).settings.auto_rotate_session_files_size_bytes == 7
 
 
@@ -350,7 +349,7 @@ def test_what_is_written_is_what_loads(
     for setting, value in steps:
         before, held = path.read_bytes(), load(path, env={}, home="/nowhere").settings
         try:
-            written = set_value(path, setting.key, value)
+            _, _, after, _ = set_value(path, setting.key, value)
         except BadSetting:
             assert path.read_bytes() == before
             continue
@@ -358,7 +357,7 @@ def test_what_is_written_is_what_loads(
         expected = to_config(held)
         *outer, name = setting.key.split(".")
         inside: Any = expected[outer[0]] if outer else expected
-        inside[name] = written.after
+        inside[name] = after
         if setting.key == "leafChunkTokens":
             now.pop("bootstrapMaxTokens"), expected.pop("bootstrapMaxTokens")
         assert now == expected

@@ -138,16 +138,17 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
             failure = failures.as_failure(error)
             failure.exit_code = failures.BAD_ARGUMENTS
             raise failure from None
+    key, before, after, backup = written
     data = {
-        "path": written.key,
-        "oldValue": _setting_json(written.before),
-        "newValue": _setting_json(written.after),
-        "configPath": str(written.path),
-        "backupPath": None if written.backup is None else str(written.backup),
+        "path": key,
+        "oldValue": _setting_json(before),
+        "newValue": _setting_json(after),
+        "configPath": str(file),
+        "backupPath": None if backup is None else str(backup),
     }
     invocation.is_dry_run = dry_run
     if not dry_run:
-        invocation.config = str(written.path)
+        invocation.config = str(file)
     invocation.emit("config.set", print_setting_change, data)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadSetting
 from lossless.model.paths import replacing
@@ -35,14 +35,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
 
-class WrittenSetting(NamedTuple):
-    """The old and the new value as the file holds them, and the copy of the old file."""
-
-    path: Path
-    backup: Path | None
-    key: str
-    before: object
-    after: object
+#: A setting's key, its old and its new value as the file holds them, and the copy of the old file.
+WrittenSetting: TypeAlias = tuple[str, object, object, Path | None]
 
 
 def set_value(
@@ -63,7 +57,7 @@ def set_value(
     new = _edit_toml(path, text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
     _prove(path, config, new, name, setting, wanted)
     backup = None if dry_run else _replace(path, old, new, now)
-    return WrittenSetting(path, backup, setting.key, before.get(name), after)
+    return setting.key, before.get(name), after, backup
 
 
 def remove_value(
@@ -82,8 +76,8 @@ def remove_value(
         after = _edit_toml(path, text, name, UNSET) if is_toml(path) else _edit_json(path, text, config, name, UNSET)
         _prove(path, config, after, name, setting, UNSET)
     if after is None or after == old:
-        return WrittenSetting(path, None, setting.key, None, None)
-    return WrittenSetting(path, None if dry_run else _replace(path, old, after, now), setting.key, before, None)
+        return setting.key, None, None, None
+    return setting.key, before, None, None if dry_run else _replace(path, old, after, now)
 
 
 def read_plain(setting: Setting, text: str) -> object:
