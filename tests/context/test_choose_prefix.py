@@ -179,10 +179,10 @@ def test_only_the_newest_of_a_conversation_is_read(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", fresh_tail_count=8, evidence=False) as engine:
         engine.append(SESSION, talk(1_401, words=30))
         id_ = conversation_id(engine)
-        newest = engine.archive.context.newest_items(id_, 3_000)
-        assert 0 < len(newest.items) < 100
-        assert newest.unread == 1_401 - len(newest.items)
-        assert newest.unread_tokens + sum(i.tokens for i in newest.items) == engine.archive.context_tokens(id_)
+        newest, _, (unread, tokens, _) = engine.archive.context.newest_items(id_, 3_000)
+        assert 0 < len(newest) < 100
+        assert unread == 1_401 - len(newest)
+        assert tokens + sum(i.tokens for i in newest) == engine.archive.context_tokens(id_)
         made = engine.assemble(SESSION, budget=2_000).messages
         stored = [content for (content,) in rows(engine, "SELECT content FROM messages ORDER BY seq")]
         out = 1_401 - len(made) + 1

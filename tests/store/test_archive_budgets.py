@@ -58,8 +58,8 @@ def test_messages_and_summaries_have_an_estimate_of_their_own(tmp_path: Path) ->
         sizes = sorted((i.role, i.budget_tokens, n < user) for n, i in enumerate(items) if isinstance(i, MessageItem))
         assert sorted(archive.context.longer_than(1, 0)) == sizes
         assert archive.context.longer_than(1, max(size for _, size, _ in sizes)) == []
-        newest = archive.context.newest_items(1, 10)
-        assert newest.unread_budget_tokens + budget_sum(newest.items) == budget_sum(items)
+        newest, _, (_, _, unread) = archive.context.newest_items(1, 10)
+        assert unread + budget_sum(newest) == budget_sum(items)
 
 
 def _made_older(path: Path) -> None:

@@ -224,7 +224,7 @@ def read_snapshot(
 
     newest = archive.context.newest_items(conversation_id, limit, shown)
     items, border = _trim_to_step(newest, whole.step)
-    unread = newest.unread + len(newest.items) - len(items)
+    unread = newest[2][0] + len(newest[0]) - len(items)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
     stored = archive.context.sketches(ids)
     names = [item.summary_id for item in items if isinstance(item, SummaryItem)]
@@ -266,12 +266,13 @@ def _raise_missing(conversation_id: int, lacking: set[str]) -> None:
 
 def _trim_to_step(newest: NewestItems, step: int) -> tuple[tuple[ContextItem, ...], int]:
     """The items without the oldest messages up to the next whole step, and the weight of all that is dropped."""
-    border = framed_tokens(newest.unread_budget_tokens, newest.unread)
+    whole, first, (unread, _, budget_tokens) = newest
+    border = framed_tokens(budget_tokens, unread)
     goal = -(-border // step) * step
-    user = newest_user_index(newest.items) or 0
+    user = newest_user_index(whole) or 0
     items: list[ContextItem] = []
-    for n, item in enumerate(newest.items):
-        if border < goal and newest.first <= n < user and isinstance(item, MessageItem):
+    for n, item in enumerate(whole):
+        if border < goal and first <= n < user and isinstance(item, MessageItem):
             border += item_weight(item)
         else:
             items.append(item)

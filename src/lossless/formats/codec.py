@@ -41,7 +41,7 @@ class EncodedMessage:
 
     items: list[RawObject]
     is_built: bool
-    #: Of all items as JSON, with trailing commas; 0 while nobody has measured them.
+    #: Of all items as JSON, with trailing commas; 0 while not measured.
     tokens: int = 0
 
 

@@ -42,14 +42,8 @@ _SIFTED = 500
 _A_PAGE = 51
 
 
-@dataclass(frozen=True, slots=True)
-class ScanMatch:
-    """A text that holds what was looked for: the piece of it that matched, and where in the piece."""
-
-    source: AnyText
-    text: str
-    start: int
-    end: int
+#: A text that holds what was looked for: the piece of it that matched, and where in the piece.
+ScanMatch: TypeAlias = "tuple[AnyText, str, int, int]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +119,7 @@ def _scanned(
         if spot is not None:
             spots.append(spot)
             if len(spots) > limit:
-                return ScanResult(tuple(spots[:limit]), spots[limit - 1].source.place, False, slow)
+                return ScanResult(tuple(spots[:limit]), spots[limit - 1][0].place, False, slow)
         last = source
     return ScanResult(tuple(spots), slow=slow)
 
@@ -136,24 +130,24 @@ def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> Scan
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
     stopped = min(stops, key=lambda place: (-place.at, place.what)) if stops else None
     if stopped is not None:
-        spots = [spot for spot in spots if spot.source.place == stopped or not is_behind(spot.source.place, stopped)]
+        spots = [spot for spot in spots if (place := spot[0].place) == stopped or not is_behind(place, stopped)]
     slow, is_late = messages.slow + summaries.slow, messages.is_late or summaries.is_late
     if len(spots) > limit:
-        return ScanResult(tuple(spots[:limit]), spots[limit - 1].source.place, False, slow)
+        return ScanResult(tuple(spots[:limit]), spots[limit - 1][0].place, False, slow)
     return ScanResult(tuple(spots), stopped, is_late, slow)
 
 
 def _newest_first(spot: ScanMatch) -> tuple[int, str, tuple[int, ...]]:
-    return newest_first(spot.source.place)
+    return newest_first(spot[0].place)
 
 
 def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatch | None:
     found = pattern.find(source.content, seconds)
     if found is not None:
-        return ScanMatch(source, source.content, *found)
+        return source, source.content, *found
     called = source.called
     found = pattern.find(called, seconds) if called else None
-    return None if found is None else ScanMatch(source, called, *found)
+    return None if found is None else (source, called, *found)
 
 
 def _messages(

@@ -368,7 +368,8 @@ def _build_trigrams(archive: Archive) -> None:
 
 
 def _hit_of_match(spot: ScanMatch) -> SearchHit:
-    return _hit_of_text(spot.source, 0.0, snippet_around(spot.text, spot.start, spot.end))
+    source, text, start, end = spot
+    return _hit_of_text(source, 0.0, snippet_around(text, start, end))
 
 
 # --- words ------------------------------------------------------------------------------------------

@@ -56,17 +56,9 @@ _MOST_PASSED = 1_024
 PreambleItem: TypeAlias = tuple[int, int, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class NewestItems:
-    """The newer part of a context, in order: items that are never omitted, then the rest from index `first` on."""
-
-    items: list[ContextItem]
-    first: int
-    #: Older messages that were not read, and their tokens.
-    unread: int
-    unread_tokens: int
-    #: The same by budget estimate.
-    unread_budget_tokens: int = 0
+#: The newer part of a context, in order: items that are never omitted, then the rest from an index on; and the older
+#: messages that were not read, their tokens, and the same by budget estimate.
+NewestItems: TypeAlias = "tuple[list[ContextItem], int, tuple[int, int, int]]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +132,11 @@ class ContextItems(TableAccess):
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:
-            return NewestItems(newest, 0, 0, 0)
+            return newest, 0, (0, 0, 0)
         passed = self._before(conversation_id, newest[0])
         older, head = passed.never_left_out, passed.prompts
         unread = passed.messages - len(head), passed.tokens - token_sum(head), passed.budget_tokens - budget_sum(head)
-        return NewestItems([*older, *newest], len(older), *unread)
+        return [*older, *newest], len(older), unread
 
     def _before(self, conversation_id: int, item: ContextItem) -> _ItemsBefore:
         """What precedes an item: computed from an earlier position if there were only appends since."""
