@@ -14,7 +14,7 @@ from tests.forking import Fork
 if TYPE_CHECKING:
     from pathlib import Path
 
-COUNT, TURN, WINDOW, KILLS = 960, 12, 48, 6
+COUNT, TURN, WINDOW, KILLS = 360, 12, 48, 3
 APPENDED, SYNCED = lossless.Session(key="agent:main:appended"), lossless.Session(key="agent:main:synced")
 
 

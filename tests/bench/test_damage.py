@@ -24,13 +24,13 @@ def subjects(tmp_path_factory: pytest.TempPathFactory) -> list[Subject]:
 
 
 def test_no_damage_is_missed(subjects: list[Subject]) -> None:
-    results = list(damage(subjects, runs=16, seed=2026))
+    results = list(damage(subjects, runs=6, seed=2026))
     wrong = [
         f"{one.archive}: {one.change}\n{one.detail}" for _, one in results if one.outcome in ("missed", "traceback")
     ]
     assert not wrong, "\n\n".join(wrong)
-    assert summary(results)[-1]["runs"] == 32
-    assert sum(one.outcome == "found" for _, one in results) > 8
+    assert summary(results)[-1]["runs"] == 12
+    assert sum(one.outcome == "found" for _, one in results) > 3
 
 
 def test_every_payload_that_is_gone_or_has_other_bytes_is_found(subjects: list[Subject]) -> None:

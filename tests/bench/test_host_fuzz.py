@@ -75,6 +75,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 9_604_517),
         ("head cut", 9_608_658),
         ("deletes", 9_608_641),
+        ("edits several", 9_614_883),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

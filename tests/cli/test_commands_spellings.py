@@ -111,7 +111,7 @@ def test_what_is_for_good_or_costs_money_needs_a_word(lcm: Lcm, folded: Path, wo
 
 DRY_RUNS: tuple[tuple[tuple[object, ...], str], ...] = (
     (("pin", "-s", 1, "Never first"), "Pin 2 is in every prompt"),
-    (("unpin", "-s", 1, 1), "Pin 1 is gone"),
+    (("unpin", "-s", 1, 1), "Pin 1 was removed"),
     (("append", "-s", "k", "lines.jsonl"), "1 message stored"),
     (("sync", "-s", "k", "lines.jsonl"), "1 message stored"),
     (("session", "new", "-s", 1), "779 → 482 tokens"),

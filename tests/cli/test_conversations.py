@@ -54,6 +54,25 @@ def test_a_missing_archive_is_not_made(lcm: Lcm, tmp_path: Path, command: tuple[
     assert not nowhere.parent.exists()
 
 
+def test_conversations_are_listed_by_their_newest_message(lcm: Lcm, archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        for name, year in (("old", 2019), ("older", 2018)):  # stored last, as an import does
+            said = lossless.Incoming({"role": "user", "content": "hello"}, name, datetime(year, 5, 3, tzinfo=UTC))
+            engine.append(lossless.Session(key=name), [said])
+
+    def listed(*options: str) -> list[str]:
+        return [item["sessionKey"] for item in lcm("list", "--json", *options).data["items"]]
+
+    everything = listed()
+    assert (everything[-2:], everything[0]) == (
+        ["old", "older"],
+        lcm("show", "@last", "--details", "--json").data["conversation"]["sessionKey"],
+    )
+    assert listed("--before", "2020-01-01", "--limit", "1") == ["old"]
+    assert listed("--since", "2018-06-01", "--before", "2020-01-01") == ["old"]
+    assert lcm("conversations", "list").data["items"][0]["sessionKey"] == "older", "by change, as ever"
+
+
 def test_status(lcm: Lcm, archive: Path) -> None:
     answer = lcm("status")
     assert answer.envelope["meta"] == {"databasePath": str(archive), "configPath": None}

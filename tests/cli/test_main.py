@@ -168,6 +168,23 @@ def test_wrong_words_are_explained(lcm: Lcm, arguments: tuple[str, ...], said: s
     assert "--help" in answer.error["details"]["hint"]
 
 
+def test_a_group_alone_shows_its_commands(lcm: Lcm) -> None:
+    shown = lcm("summary", "--format", "table")
+    assert (shown.code, shown.out) == (2, "")
+    assert "undo        Take back the last change of a context." in shown.err
+
+
+def test_a_terminal_without_unicode_shows_what_it_can(archive: Path) -> None:
+    env = os.environ | {"PYTHONIOENCODING": "ascii", "LCM_DATABASE_PATH": str(archive)}
+    with lossless.open(archive, background=False) as engine:
+        engine.append(lossless.Session(key="naïve"), [{"role": "user", "content": "Where is the café?"}])
+    done = subprocess.run(
+        [sys.executable, "-m", "lossless.cli.main", "list"], env=env, capture_output=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"Where is the caf?" in done.stdout
+
+
 @pytest.mark.parametrize(
     ("make", "code"),
     [

@@ -141,7 +141,7 @@ def test_pages_of_ranked_hits(lcm: Lcm, archive: Path) -> None:
     assert second.envelope["pagination"]["hasMore"] is False
 
 
-@settings(deadline=None, max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(deadline=None, max_examples=5, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(pattern=st.text(st.characters(codec="utf-8"), min_size=1, max_size=20))
 def test_no_text_makes_it_stumble(lcm: Lcm, archive: Path, pattern: str) -> None:
     for how in ((), ("-F",), ("--sort", "hybrid")):

@@ -123,7 +123,7 @@ def test_a_configured_model_answers_and_is_counted(
 ) -> None:
     reply = '{"answer": "They went.", "citedIds": ["msg#1", "msg#999"]}'
     monkeypatch.setenv(setting, f"command/echo {shlex.quote(reply)}")
-    data = lcm("ask", "What happened to the ferries?").data
+    data = lcm("ask", "What", "happened", "to", "the", "ferries?").data
     assert (data["answer"], data["citedIds"], data["droppedIds"]) == ("They went.", ["msg#1"], ["msg#999"])
     assert len(data["models"]) == 1
     (spent,) = lcm("cost").data["spent"]

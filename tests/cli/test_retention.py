@@ -181,7 +181,7 @@ def test_a_person_sees_tables(lcm: Lcm, closed: Path, transcript: Path) -> None:
     seen = {
         ("backups",): "1 backup",
         ("size",): "lcm backups",
-        ("prune", "--session", "agent:**"): "would go for good",
+        ("prune", "--session", "agent:**"): "would be deleted permanently",
         ("prune", "--session", "**:ferry", "--apply"): "Deleted",
         ("rotate", "--session-key", "agent:main:wind"): "--apply does it",
         ("rotate", "--session-key", "agent:main:wind", "--apply"): "Rotated",

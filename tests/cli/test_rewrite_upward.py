@@ -82,7 +82,7 @@ def test_a_repair_writes_what_was_made_of_it_as_well(
 
 def test_a_person_sees_why_another_one_was_written(lcm: Lcm, leaf: str, terse: tuple[str, str]) -> None:
     shown = " ".join(lcm("repair", *NAMED, "--apply", "--format", "table", *terse).out.split())
-    assert f"Written anew as well: with {leaf}, which it was made of" in shown
+    assert f"Also rewritten: with {leaf}, which it was made of" in shown
     assert "as before" not in shown
 
 

@@ -132,7 +132,7 @@ def test_a_list_has_titles_and_dates_beside_long_keys(archive: Path) -> None:
         engine.append(session, [{"role": "user", "content": "Why is the invoice empty?"}])
     lines = ESCAPE.sub("", at_a_terminal("list")).splitlines()
     assert lines[0].split() == ["#", "conversation", "session", "messages", "last"]
-    assert any("Why is the" in line and "claude-code:-home" in line for line in lines)
+    assert any("Why is the invoice empty?" in line and "claude-co…-billing:…" in line for line in lines)
 
 
 def test_long_work_shows_progress_and_clears_it(archive: Path) -> None:

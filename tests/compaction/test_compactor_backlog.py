@@ -49,7 +49,7 @@ def kept(engine: lossless.Engine) -> list[tuple[Any, ...]]:
     return below + rows(engine, context)
 
 
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(
     st.lists(st.sampled_from(("talk", "talk", "short", "blank", "long")), min_size=4, max_size=10),
     st.sampled_from((None, 2_000)),

@@ -176,7 +176,7 @@ def test_learning_a_factor_is_hardly_felt(tmp_path: Path) -> None:
 
 def test_only_the_newest_of_a_conversation_is_read(tmp_path: Path) -> None:
     """And the border of what is read is not seen, either: the prompt is that of one who read everything."""
-    with open_engine(tmp_path / "lcm.db", fresh_tail_count=8) as engine:
+    with open_engine(tmp_path / "lcm.db", fresh_tail_count=8, evidence=False) as engine:
         engine.append(SESSION, talk(1_401, words=30))
         id_ = conversation_id(engine)
         newest = engine.archive.context.newest_items(id_, 3_000)

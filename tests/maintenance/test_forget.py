@@ -269,7 +269,7 @@ def test_a_fault_leaves_the_old_archive_or_the_new_one(tmp_path: Path, asked: di
     engine = make("lcm.db")
     old = dump(engine.archive.path)
     done = 0
-    for number in [*range(0, steps // 2, 7), *range(steps // 2, steps)]:
+    for number in [*range(0, steps // 2, 12), *range(steps // 2, steps, 3)]:
         try:
             with failing_at(engine.archive.database, number):
                 engine.admin.forget(**asked)

@@ -77,6 +77,17 @@ def test_what_was_folded_stands_before_the_question_with_its_reason() -> None:
         assert included.isdisjoint(id_ for id_, _ in made.receipt.evidence)
 
 
+def test_a_prompt_that_leaves_messages_out_has_space_for_evidence() -> None:
+    with lossless.open(":memory:", lossless.Settings(fresh_tail_count=8), background=False) as engine:
+        engine.append(SESSION, [*history(600), question(0)])
+        made = engine.assemble(SESSION, budget=BUDGET)
+        (block,) = blocks(made.messages)
+        assert made.messages[-2]["content"] == block
+        assert made.tokens <= BUDGET
+        engine.append(SESSION, [assistant("Inspector N0."), user("Thanks!")])
+        assert engine.assemble(SESSION, budget=BUDGET).messages[: len(made.messages)] == made.messages
+
+
 def test_nothing_is_quoted_before_anything_is_folded_or_when_it_is_off() -> None:
     with lossless.open(":memory:", background=False) as engine:
         engine.append(SESSION, [*history(6), question(0)])

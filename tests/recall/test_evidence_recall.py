@@ -313,3 +313,14 @@ def test_a_course_of_events_has_a_message_of_every_day(wishes: lossless.Engine) 
     found = wishes.recall("Summarise how my charts developed").evidence
     assert {item.created_at.date() for item in found} == {said_on(day).date() for day in range(1, 5)}
     assert found[0].created_at.date() == said_on(4).date()
+
+
+def test_a_request_is_answered_with_what_the_asker_always_wants(wishes: lossless.Engine) -> None:
+    assert 7 in {item.id for item in wishes.recall("Could you draft 40 pages on the harbour?").evidence}
+    assert 7 not in {hit.id for hit in wishes.grep("harbour pages").hits if hit.matches}
+    assert wishes.recall("Could you draft a memo on tides?").evidence == ()
+
+
+def test_the_first_word_on_something_counts_when_the_order_is_asked_for(wishes: lossless.Engine) -> None:
+    hits = wishes.grep("In which order did I bring up the charts and the pages?").hits
+    assert {hit.id for hit in [hit for hit in hits if hit.role == "user"][:2]} == {1, 5}

@@ -184,6 +184,16 @@ def test_a_far_more_frequent_term_only_weighs_in_where_the_others_have_enough_ro
     assert candidate_expressions(query, [9_000, 70, 30], 200)[0] == (query.match_any, None, 200)
 
 
+def test_no_more_rows_are_scored_than_may_be() -> None:
+    query = parse_query("deploy pipeline zebra")
+    zebra_or_pipeline = '"pipeline" OR "pipelin"* OR "zebra" OR "zebra"*'
+    assert candidate_expressions(query, [900, 70, 30], 200, 500)[0] == (query.match_any, zebra_or_pipeline, 200)
+    assert candidate_expressions(query, [9_000, 70, 30], 200, 500)[0] == (zebra_or_pipeline, None, 200)
+    assert [match for match, _, _ in candidate_expressions(query, [900, 800, 700], 200, 500)] == [
+        '("deploy") AND ("pipeline") AND ("zebra")'
+    ]
+
+
 @pytest.mark.parametrize(
     ("question", "terms"),
     [
@@ -206,3 +216,7 @@ def test_whom_a_question_is_about() -> None:
     assert parse_query("Which colours do I prefer?").asks_wishes
     assert not parse_query("What did you tell me about my car?").is_own
     assert not parse_query("Which colours does Ben prefer?").asks_wishes
+    assert parse_query("What did I tell you to leave out of your answers?").is_own
+    assert parse_query("How has the schema changed over time?").is_own
+    assert parse_query("Could you draft a reply to Ben?").is_request
+    assert not parse_query("Summarise what we did about the schema").is_request

@@ -111,6 +111,16 @@ def test_a_chat_is_one_conversation_with_one_row_a_message(
     assert engine.verify().ok
 
 
+def test_a_chat_of_very_short_replies_that_moves_on_is_one_conversation(engine: lossless.Engine) -> None:
+    said: list[Raw] = []
+    for n in range(6):
+        said.append(user(words(n)))
+        Line(engine).ask(in_brackets(said[-5:], n), "Done.")
+        said.append(reply("Done."))
+    (texts,) = rows(engine).values()
+    assert len(texts) == 12
+
+
 def test_two_chats_with_a_decorating_client_stay_two(engine: lossless.Engine) -> None:
     chats: list[list[Raw]] = [[], []]
     names: list[set[str]] = [set(), set()]

@@ -76,7 +76,7 @@ def windows(draw: st.DrawFn) -> list[tuple[str, list[dict[str, Any]]]]:
     return found
 
 
-@settings(max_examples=8)
+@settings(max_examples=3)
 @given(given_windows=windows(), data=st.data())
 def test_any_messages(given_windows: list[tuple[str, list[dict[str, Any]]]], data: Any) -> None:
     with tempfile.TemporaryDirectory() as name:

@@ -258,7 +258,7 @@ def test_an_import_that_is_stopped_anywhere_is_finished_by_the_next(tmp_path: Pa
     make: Any = IMPORTS[kind]
     with Archive.open(tmp_path / "whole.db") as archive:
         steps = len(statements_of(archive.database, lambda: make(source, archive, None, TransferOptions())))
-    for n in range(0, steps, 7):
+    for n in range(0, steps, 21):
         target = tmp_path / f"{n}.db"
         with Archive.open(target) as archive, failing_at(archive.database, n), pytest.raises(Fault):
             make(source, archive, None, TransferOptions())

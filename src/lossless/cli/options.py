@@ -316,18 +316,19 @@ def time_options(function: F) -> F:
     def with_span(
         *args: Any, after: str | None, before: str | None, between: str | None, recency: str | None, **more: Any
     ) -> Any:
-        return function(*args, span=parse_span(after, before, between, recency, datetime.now(UTC)), **more)
+        return function(*args, span=parse_span(after, before, between, recency, datetime.now().astimezone()), **more)
 
     wrapped: Any = with_span
     for name, metavar, about in reversed(
         (
-            ("--after", "TIME", "From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z."),
-            ("--before", "TIME", "Before this time."),
-            ("--between", "TIME..TIME", "From the first time on, before the second."),
+            ("--after", "WHEN", f"From then on: {_WHEN}."),
+            ("--before", "WHEN", "Before then."),
+            ("--between", "WHEN..WHEN", "From the first time on, before the second."),
             ("--recency", "N(s|m|h|d|w)", "The last seconds, minutes, hours, days or weeks."),
         )
     ):
-        wrapped = click.option(name, metavar=metavar, help=about)(wrapped)
+        names = ("--after", "--since", "after") if name == "--after" else (name,)
+        wrapped = click.option(*names, metavar=metavar, help=about)(wrapped)
     return wrapped  # type: ignore[no-any-return]
 
 
@@ -345,10 +346,10 @@ def parse_span(
         first, dots, second = between.partition("..")
         if not dots:
             raise bad_option("--between", "write two times with .. between them")
-        since, until = _parse_moment("--between", first), _parse_moment("--between", second)
+        since, until = parse_when("--between", first, now), parse_when("--between", second, now)
     else:
-        since = _parse_moment("--after", after) if after is not None else None
-        until = _parse_moment("--before", before) if before is not None else None
+        since = parse_when("--after", after, now) if after is not None else None
+        until = parse_when("--before", before, now) if before is not None else None
         if recency is not None:
             since = _parse_ago(recency, now)
     if since is not None and until is not None and since >= until:

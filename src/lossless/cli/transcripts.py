@@ -172,8 +172,12 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
     if data["status"] in ("held", "refused", "excluded", "failed"):
-        apart = data["quarantineId"]
-        done = "Nothing was stored" if apart is None else f"Kept outside the context, in conversation {apart}"
+        quarantine_id = data["quarantineId"]
+        done = (
+            "Nothing was stored"
+            if quarantine_id is None
+            else f"Kept outside the context, in conversation {quarantine_id}"
+        )
         screen.line(styled(f"{done} ({data['status']}): ", "yellow"), data["reason"] or "")
         if data["status"] == "held":
             screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))

@@ -61,7 +61,7 @@ class CoveragePicker:
         self._terms, self._factors = terms, factors
         self._divisors = [cost**_COST_POWER for cost in costs]
         #: The terms that what was taken says.
-        self.said: set[str] = {""}
+        self.covered: set[str] = {""}
         #: What each term is worth now: nothing, once it is said.
         self.worth = dict(weights)
         weight = weights.__getitem__
@@ -100,7 +100,7 @@ class CoveragePicker:
 
     def take(self, terms: frozenset[str]) -> None:
         """From now on these terms are said."""
-        self.said.update(terms)
+        self.covered.update(terms)
         self.worth.update(dict.fromkeys(terms, 0))
 
 
@@ -202,6 +202,7 @@ class _SummaryDraft:
         weights.update(dict.fromkeys(self.empty, 0))
         self.is_output = [entries[entry].role == "tool" for entry in units.entries]
         self.suspect_entries = {units.entries[index] for index in self.suspects}
+        self.directing: dict[int, bool] = {}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
         self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
         self.taken: set[int] = set()
@@ -219,8 +220,8 @@ class _SummaryDraft:
         for block, entry in zip(self.blocks, entries, strict=True):
             if block not in self.mixed:
                 self.ranks.setdefault((block, entry.label), len(self.ranks))
-        self.left = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
-        self.topic_room = max(0, min(int(_TOPIC_SHARE * budget), self.left // 4))
+        self.remaining = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
+        self.topic_tokens = max(0, min(int(_TOPIC_SHARE * budget), self.remaining // 4))
         self.tool_room = int(_TOOL_SHARE * budget)
 
     def _factors(self) -> list[float]:
@@ -247,9 +248,9 @@ class _SummaryDraft:
             self._fill(most_passed=_LOOK_AHEAD if look else None)
             if len(self.taken) == before:
                 break
-            self.left += self.used
+            self.remaining += self.used
             self.used = sum(quarter_tokens(row) + 1 for row in self.rows())
-            self.left -= self.used
+            self.remaining -= self.used
             self.picker.again(self.passed_over)
             self.passed_over = []
         if not self.taken:
@@ -272,24 +273,26 @@ class _SummaryDraft:
     def _with_neighbours(self, index: int) -> list[int]:
         """A unit, and when it says little alone, what is next to it in its message; none when that helps nothing."""
         entry = self.units.entries[index]
-        least = self._least_terms(self.entries[entry], self.terms[index])
-        group, said = [index], self.terms[index] - self.empty
-        while len(said) < least:
-            beside = [
+        minimum = self._least_terms(self.entries[entry], self.terms[index])
+        group, covered = [index], self.terms[index] - self.empty
+        while len(covered) < minimum:
+            neighbours = [
                 place
                 for place in (group[0] - 1, group[-1] + 1)
                 if 0 <= place < len(self.terms) and self.units.entries[place] == entry and not self._is_order(place)
             ]
-            if not beside:
-                is_fact = len(said) >= _LEAST_NAMED and not self.marked.isdisjoint(said)
+            if not neighbours:
+                is_fact = len(covered) >= _LEAST_NAMED and not self.marked.isdisjoint(covered)
                 return group if is_fact or self.takes_small_talk else []
-            best = max(beside, key=lambda place: (place in self.taken, len(self.terms[place] - self.empty - said)))
+            best = max(
+                neighbours, key=lambda place: (place in self.taken, len(self.terms[place] - self.empty - covered))
+            )
             group = sorted([*group, best])
-            said |= self.terms[best] - self.empty
+            covered |= self.terms[best] - self.empty
         return group
 
     def _fill(self, most_passed: int | None) -> None:
-        space = self.left - self.topic_room
+        space = self.remaining - self.topic_tokens
         while space > 0 and (index := self.picker.next()) is not None:
             if self._is_order(index):
                 continue
@@ -307,7 +310,7 @@ class _SummaryDraft:
                     break
                 continue
             space -= cost
-            self.left -= cost
+            self.remaining -= cost
             self.used += cost
             self.tool_room -= cost if is_output else 0
             for place in group:
@@ -324,14 +327,21 @@ class _SummaryDraft:
         entry = self.units.entries[index]
         if entry not in self.suspect_entries:
             return False
-        # A user's own wish for the time to come is no order: it is kept, as a quotation.
-        directs = is_override if self.entries[entry].role == "user" else is_directive
         for place in range(index, max(-1, index - _MAX_STEPS), -1):
             if self.units.entries[place] != entry:
                 return False
-            if place in self.suspects and directs(self.units.texts[place]):
+            if place in self.suspects and self._directs(place):
                 return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
         return False
+
+    def _directs(self, place: int) -> bool:
+        """Whether a unit is shaped like an order; it is asked for each unit that follows."""
+        known = self.directing.get(place)
+        if known is None:
+            # A user's own wish for the time to come is no order: it is kept, as a quotation.
+            is_users = self.entries[self.units.entries[place]].role == "user"
+            known = self.directing[place] = (is_override if is_users else is_directive)(self.units.texts[place])
+        return known
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
@@ -408,19 +418,19 @@ class _SummaryDraft:
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
-        space = min(self.topic_room, self.left) + quarter_tokens(NOTHING_ELSE)
+        space = min(self.topic_tokens, self.remaining) + quarter_tokens(NOTHING_ELSE)
         found: list[str] = []
-        said, worth = set(self.picker.said), dict(self.picker.worth)
+        covered, worth = set(self.picker.covered), dict(self.picker.worth)
         phrases = (phrase for pair in zip_longest(self._phrases(worth), older) for phrase in pair if phrase)
         for phrase in islice(phrases, _MAX_TRIES):
             if space < _LEAST_ROOM:
                 break
             terms = self.vocabulary.terms(pieces_of(phrase))
             cost = quarter_tokens(phrase) + 2
-            if cost <= space and not terms <= said:
+            if cost <= space and not terms <= covered:
                 space -= cost
                 found.append(phrase)
-                said |= terms
+                covered |= terms
                 worth.update(dict.fromkeys(terms, 0))
         return found or [NOTHING_ELSE]
 
@@ -497,9 +507,9 @@ def _speech_row(
     line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
 ) -> tuple[ExtractRow, list[str], list[float]]:
     """Who speaks in a line, with the units of what it says and their weights."""
-    name, said = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
+    name, speech = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
     label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
-    texts, factors = _speech_units(said, line.role, user_factor, line.created_at)
+    texts, factors = _speech_units(speech, line.role, user_factor, line.created_at)
     if is_work:
         has_calls = bool(line.inputs)
         factors = [factor * _work_factor(text, has_calls) for text, factor in zip(texts, factors, strict=True)]
@@ -580,13 +590,13 @@ def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:
     return begun[1], text[begun.end() :]
 
 
-def _speech_units(said: str, role: Role, user_factor: float, moment: datetime) -> tuple[list[str], list[float]]:
+def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime) -> tuple[list[str], list[float]]:
     """What a person or a model said; code in it counts less, and so do a model's questions."""
     is_user = role == "user"
     factor = user_factor if is_user else _FACTORS[role]
     texts: list[str] = []
     factors: list[float] = []
-    for place, passage in enumerate(said.split("```")):
+    for place, passage in enumerate(speech.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
         found = split_units(passage)
         if not place % 2 and speaks_of_days(passage):
@@ -671,10 +681,10 @@ def condense(
             elif time := _HEADING.fullmatch(row):
                 heading = time[1]
             else:
-                entry, said, factor = _voice(row, heading, speakers)
+                entry, words, factor = _voice(row, heading, speakers)
                 if entry.label == _OPEN and section is not sections[-1]:
                     entry, factor = entry._replace(label=_WAS_OPEN), 1.0
-                texts = [unit for piece in _CONDENSED_GAP.split(said) for unit in split_units(piece)]
+                texts = [unit for piece in _CONDENSED_GAP.split(words) for unit in split_units(piece)]
                 found.add(len(entries), texts, [factor] * len(texts))
                 entries.append(entry)
     files_line = source_text.files_line(touched, int(_FILES_SHARE * limit))
@@ -693,22 +703,22 @@ def _rows(text: str) -> Iterator[str]:
 
 def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow, str, float]:
     """Who says a row, where it names a speaker, and how much it counts. A model's own words report wishes."""
-    name, said = split_speaker(row, speakers)
+    name, words = split_speaker(row, speakers)
     if name:
-        return ExtractRow(name, heading, "user", is_speech=True, is_named=True), said, _USER_FACTOR
+        return ExtractRow(name, heading, "user", is_speech=True, is_named=True), words, _USER_FACTOR
     label = _LABEL.match(row)
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
-    said = row[label.end() :]
+    words = row[label.end() :]
     if label[1] == _GOAL:
-        return ExtractRow(_GOAL, heading, "user"), said, _FRAME_FACTOR
+        return ExtractRow(_GOAL, heading, "user"), words, _FRAME_FACTOR
     if label[1] in (_OPEN, _WAS_OPEN):
-        return ExtractRow(label[1], heading), said, 1.0 if label[1] == _WAS_OPEN else _FRAME_FACTOR
+        return ExtractRow(label[1], heading), words, 1.0 if label[1] == _WAS_OPEN else _FRAME_FACTOR
     if label[1].startswith("user"):
-        return ExtractRow(label[1], heading, "user", is_speech=True), said, _USER_FACTOR
+        return ExtractRow(label[1], heading, "user", is_speech=True), words, _USER_FACTOR
     if label[1].endswith(" output"):
-        return ExtractRow(label[1], heading, "tool"), said, _OUTPUT_FACTOR
-    return ExtractRow(label[1], heading), said, _FAILURE_FACTOR if label[1].endswith(" failed") else 1.0
+        return ExtractRow(label[1], heading, "tool"), words, _OUTPUT_FACTOR
+    return ExtractRow(label[1], heading), words, _FAILURE_FACTOR if label[1].endswith(" failed") else 1.0
 
 
 def _listed(row: str) -> list[str]:

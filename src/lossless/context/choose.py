@@ -336,7 +336,7 @@ def _collapse_ladder(
     actions: list[TrimAction] = []
     live: deque[_LiveGroup] = deque()
     line = policy.run_tokens
-    most = max(STUB_SHARE * policy.limit, 3 * line)
+    limit = max(STUB_SHARE * policy.limit, 3 * line)
     weight = 0
     for atom in older:
         stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
@@ -345,9 +345,9 @@ def _collapse_ladder(
         tokens, moves = sum(candidates[i].tokens for i in atom), sum(candidates[i].moves for i in atom)
         live.append((atom, tokens - stub.frees, moves - stub.moves))
         weight += moves - stub.moves
-        if weight > most:
+        if weight > limit:
             gone = []
-            while live and 2 * weight > most:
+            while live and 2 * weight > limit:
                 gone.append(live.popleft())
                 weight -= gone[-1][2]
             actions.append(_collapsed(gone, line))
@@ -468,7 +468,8 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
     chosen = _drop(candidates, zones, policy)
     if zones.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
         return chosen
-    return _drop(*_with_short_widest(candidates, zones, policy), policy)
+    shorter, zones = _with_short_widest(candidates, zones, policy)
+    return chosen if shorter is candidates else _drop(shorter, zones, policy)
 
 
 def _drop(candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy) -> PromptSelection:
@@ -499,12 +500,12 @@ def _in_part(
 ) -> ContextCandidate:
     share = _PART_SLACK * part_share(candidate.role, is_past=is_past)
     length = next((length for length in policy.lengths if length <= share * space), policy.lengths[-1])
-    reference, least = candidate.reference_tokens, candidate.least_tokens
+    reference, minimum = candidate.reference_tokens, candidate.least_tokens
     if reference is not None and reference <= space:
         return replace(candidate, tokens=reference, form="reference")
-    if least is None:
+    if minimum is None:
         return candidate
-    return replace(candidate, tokens=max(least, length), form="shortened")
+    return replace(candidate, tokens=max(minimum, length), form="shortened")
 
 
 def _past_results(
@@ -512,9 +513,10 @@ def _past_results(
 ) -> TrimStage:
     """Long results of earlier turns are shown in part, oldest first."""
     actions = []
+    longest = PAST_RESULT_SHARE * policy.limit
     for i in sorted({*zones.older, *zones.tail}):
         one = candidates[i]
-        if one.role == "tool" and one.tokens > PAST_RESULT_SHARE * policy.limit:
+        if one.tokens > longest and one.role == "tool":
             short = _in_part(one, policy.limit, policy, is_past=True)
             if (frees := one.tokens - short.tokens) > 0:
                 change = FormChange(i, short.form, short.tokens)
@@ -547,10 +549,10 @@ def _with_short_widest(
     if not summaries:
         return candidates, zones
     widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
-    least = candidates[widest].least_tokens
-    if least is None:
+    minimum = candidates[widest].least_tokens
+    if minimum is None:
         return candidates, zones
-    short = replace(candidates[widest], tokens=max(least, policy.widest_tokens), form="shortened")
+    short = replace(candidates[widest], tokens=max(minimum, policy.widest_tokens), form="shortened")
     zones = replace(zones, older=tuple(i for i in zones.older if i != widest), widest=widest)
     return [short if i == widest else one for i, one in enumerate(candidates)], zones
 
@@ -653,13 +655,13 @@ def _make_selection(
 def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: int) -> dict[str, float]:
     """Recent summaries are the newest ones up to their target; older ones are background."""
     tokens = dict.fromkeys([*SHARE_TARGETS, "background"], 0)
-    most = SHARE_TARGETS["recent summaries"][1] * limit
+    maximum = SHARE_TARGETS["recent summaries"][1] * limit
     for item in reversed(kept):
         if item.in_tail:
             lane = "protected tail"
         elif item.candidate is widest and item.form == "verbatim":
             lane = "widest summary"
-        elif item.kind == "summaries" and tokens["recent summaries"] + item.tokens <= most:
+        elif item.kind == "summaries" and tokens["recent summaries"] + item.tokens <= maximum:
             lane = "recent summaries"
         else:
             lane = "background"

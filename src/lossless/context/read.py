@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lossless import formats
@@ -56,11 +57,11 @@ def restore_turn_payloads(
     if not recipes:
         return {}
     found: dict[int, Message | None] = {}
-    left = capacity // 2
+    remaining = capacity // 2
     for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
         ordinal, message = ordinals[stored.id], None
         try:
-            if left > 0 or ordinal == items[start].ordinal:
+            if remaining > 0 or ordinal == items[start].ordinal:
                 message = restore_message(
                     stored.message, recipes[stored.id], payload_reader(archive.files, vault), formats.decode
                 )
@@ -69,8 +70,8 @@ def restore_turn_payloads(
         if message is not None and ordinal == items[start].ordinal:
             message = message if estimated_tokens(message) <= capacity else None
         elif message is not None:
-            left -= estimated_tokens(message)
-            message = message if left >= 0 else None
+            remaining -= estimated_tokens(message)
+            message = message if remaining >= 0 else None
         found[ordinal] = message
     return found
 
@@ -115,8 +116,9 @@ class ContextSnapshot:
 
     def estimate(self, item: ContextItem, message: Message) -> int:
         """The budget estimate of an item's text: stored, where it is a message as it is in the archive."""
-        is_stored = isinstance(item, MessageItem) and message.tokens == item.tokens
-        return item.budget_tokens if is_stored else estimated_tokens(message)
+        if isinstance(item, SummaryItem):
+            return max(message.tokens, _rendered_budget_tokens(message.content))
+        return item.budget_tokens if message.tokens == item.tokens else estimated_tokens(message)
 
     def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
         """The items without the summaries that an active focus brief replaces, and those summaries."""
@@ -188,19 +190,25 @@ class ContextSnapshot:
         summary, changes = self.summaries[summary_id], self.changes.get(summary_id, ())
         if limit is not None:
             share = min(1.0, summary.tokens / max(1, budget_tokens(summary.content)))
-            least = replace(summary, content=shorten_text(summary.content, 0, summary_id))
-            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(least), changes)))
+            minimum = replace(summary, content=shorten_text(summary.content, 0, summary_id))
+            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(minimum), changes)))
             content = shorten_text(summary.content, int(max(0, limit - frame) * share), summary_id)
             summary = replace(summary, content=content)
         return render.summary_message(render_summary(summary, request.timezone), changes)
 
-    def shortened(self, item: MessageItem, message: Message, most: int, request: AssembleRequest) -> Message:
+    def shortened(self, item: MessageItem, message: Message, limit: int, request: AssembleRequest) -> Message:
         """A message cut to a size; when its payload is too large, the stored one with the reference."""
         id_, whole = item.message_id if request.recall else None, message
         if item.ordinal in self.payloads:
             whole = self.kept(item)
         share = whole.tokens / max(1, self.estimate(item, whole))
-        return shorten_message(whole, id_, int(most * min(share, 1.0)), request.format)
+        return shorten_message(whole, id_, int(limit * min(share, 1.0)), request.format)
+
+
+@lru_cache(maxsize=256)
+def _rendered_budget_tokens(text: str) -> int:
+    """The budget tokens of a rendered summary, which is in many prompts."""
+    return budget_tokens(text)
 
 
 def read_snapshot(
@@ -208,13 +216,13 @@ def read_snapshot(
 ) -> ContextSnapshot:
     """Read what a prompt may need; raises `ArchiveCorrupt` when an item of the context is missing."""
     whole = SelectionPolicy(request.budget, 0, factor=request.factor)
-    most = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
-    has_past = request.fresh_tail_max_tokens is not None
+    limit = int(_READ_SHARE * whole.capacity) if not request.prompt_aware else sys.maxsize
+    has_past, capacity = request.fresh_tail_max_tokens is not None, whole.capacity
 
     def shown(role: Role, tokens: int, is_past: bool) -> int:
-        return shown_tokens(role, tokens, whole.capacity, is_past=has_past and is_past)
+        return shown_tokens(role, tokens, capacity, is_past=has_past and is_past)
 
-    newest = archive.context.newest_items(conversation_id, most, shown)
+    newest = archive.context.newest_items(conversation_id, limit, shown)
     items, border = _trim_to_step(newest, whole.step)
     unread = newest.unread + len(newest.items) - len(items)
     ids = [item.message_id for item in items if isinstance(item, MessageItem)]
@@ -272,7 +280,7 @@ def _trim_to_step(newest: NewestItems, step: int) -> tuple[tuple[ContextItem, ..
 
 def _with_openclaw_format(message: Message) -> Message:
     """Thinking without a format was stored by lossless-claw: it is OpenClaw's, and may be replayed there."""
-    if message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
+    if not message.parts or message.format != "plain" or not any(isinstance(part, Reasoning) for part in message.parts):
         return message
     return replace(message, format="openclaw")
 
@@ -296,25 +304,26 @@ def build_candidates(
         sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
     user = newest_user_index(items) or 0
     is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
-    is_over = not policy.keeps_tail and sum(sizes) > policy.limit
+    max_tokens = policy.limit
+    is_over = not policy.keeps_tail and sum(sizes) > max_tokens
     newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
     found = []
     for n, (item, message) in enumerate(zip(items, messages, strict=True)):
         in_turn = is_long_turn and n >= user
-        stub = least = reference = None
-        if isinstance(item, MessageItem) and in_turn and message.tool_results:
+        stub = minimum = reference = None
+        if in_turn and isinstance(item, MessageItem) and message.tool_results:
             stub = encode_for_model(
                 render.stub_results(message, item.message_id, recall=request.recall), request.format
             ).tokens
         if isinstance(item, MessageItem):
-            limit = whole_limit(item.role, policy.limit, is_past=is_over and n < user)
+            limit = whole_limit(item.role, max_tokens, is_past=is_over and n < user)
             may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
             if may_be_cut or 2 * sizes[n] > limit:
-                least = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
+                minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
                 if payloads.get(item.ordinal) is not None:
                     reference = _as_sent(material.exact(item, material.kept(item), request), request)
         elif is_over and sizes[n] > policy.widest_tokens:
-            least = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
+            minimum = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
         found.append(
             ContextCandidate(
                 item,
@@ -324,7 +333,7 @@ def build_candidates(
                 score=scores[n],
                 atom=groups[n],
                 stub_tokens=stub,
-                least_tokens=least if least is not None and least < sizes[n] else None,
+                least_tokens=minimum if minimum is not None and minimum < sizes[n] else None,
                 reference_tokens=reference,
                 is_unanswered=n in open_at,
                 form="reference" if item.ordinal in payloads and payloads[item.ordinal] is None else "verbatim",

@@ -441,7 +441,7 @@ def without_carried(item: dict[str, Any]) -> dict[str, Any]:
 
 def limit_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Messages with at most as many cache marks as Anthropic accepts: the newest ones."""
-    left = MAX_CACHE_MARKS
+    remaining = MAX_CACHE_MARKS
     for n in range(len(messages) - 1, -1, -1):
         content = messages[n].get("content")
         if not isinstance(content, list) or not any("cache_control" in block for block in content):
@@ -449,8 +449,8 @@ def limit_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
         kept = []
         for block in reversed(content):
             if "cache_control" in block:
-                left -= 1
-                block = block if left >= 0 else {key: block[key] for key in block if key != "cache_control"}
+                remaining -= 1
+                block = block if remaining >= 0 else {key: block[key] for key in block if key != "cache_control"}
             kept.append(block)
         messages[n] = messages[n] | {"content": kept[::-1]}
     return messages

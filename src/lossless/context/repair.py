@@ -427,8 +427,8 @@ def drop_unanswered(
             if call.id not in later and (index < tail_start or call.id in answered_elsewhere)
         }
         if gone:
-            left = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in gone)]
-            message = with_parts(message, left)
+            remaining = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in gone)]
+            message = with_parts(message, remaining)
         if not gone or says_something(message):
             kept.append(message)
     return same_if_unchanged(messages, reversed(kept))

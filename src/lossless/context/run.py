@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 from datetime import UTC
@@ -18,7 +19,6 @@ from lossless.context.render import (
     EncodedForModel,
     clean_text,
     encode_for_model,
-    estimated_tokens,
     limit_cache_marks,
     newest_user,
     omission_notice,
@@ -26,7 +26,7 @@ from lossless.context.render import (
 )
 from lossless.context.repair import make_valid, provider_rules
 from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
-from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start
+from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start, prompt_tokens
 from lossless.model.messages import Message
 from lossless.model.search_text import unspaced_runs
 
@@ -174,15 +174,15 @@ def make_receipt(
 ) -> Receipt:
     """The receipt for a selection; `extras` are tokens by kind besides it (pins, focus, cue, policy)."""
     shown = {kept.candidate.id for kept in chosen.kept}
-    beside = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
+    extra_tokens = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
     return Receipt(
         budget=policy.budget if history is None else history.window,
         factor=policy.factor if history is None else history.factor,
         capacity=policy.capacity,
-        tokens=chosen.tokens + sum(beside.values()),
+        tokens=chosen.tokens + sum(extra_tokens.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
         left_out=(*((candidate.id, reason) for candidate, reason in chosen.left_out), *left_out),
-        tokens_by_kind={**chosen.tokens_by_kind, **beside},
+        tokens_by_kind={**chosen.tokens_by_kind, **extra_tokens},
         shares=chosen.shares,
         repairs=tuple(repairs),
         sizes=tuple(kept.tokens for kept in chosen.kept),
@@ -376,30 +376,30 @@ def assemble(
         material = read_snapshot(archive, conversation_id, request, vault)
     items, covered = material.with_focus()
     rendered = {item.ordinal: material.rendered(item, request) for item in items}
-    beside, dropped_pins = _pins_and_brief(material, request)
-    beside_tokens = sum(tokens_as_sent(message, encode_for_model(message, request.format)) for message in beside)
+    additions, dropped_pins = _pins_and_brief(material, request)
+    addition_tokens = sum(tokens_as_sent(message, encode_for_model(message, request.format)) for message in additions)
     is_capped = request.fresh_tail_max_tokens is not None
     policy = SelectionPolicy(
         request.budget,
         tail_start=fresh_tail_start(items, request.fresh_tail_count, request.fresh_tail_max_tokens),
-        reserved=beside_tokens,
+        reserved=addition_tokens,
         factor=request.factor,
         is_prompt_aware=request.prompt_aware and bool(request.prompt),
         border=material.border,
         keeps_tail=not is_capped,
         notice_tokens=NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
     )
-    desk = PromptBuilder(material, request, items, rendered, beside)
-    prompt, quoted = desk.with_evidence(policy, evidence)
+    builder = PromptBuilder(material, request, items, rendered, additions)
+    prompt, quoted = builder.with_evidence(policy, evidence)
     cues = search if not quoted else None
     final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
-    wire = desk.wire(final) if cue_tokens else prompt.wire
+    wire = builder.wire(final)
     left_out = [(id_, "no room among the pins") for id_, _ in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
     made = make_receipt(
         prompt.chosen,
         policy,
-        extras={"pins and focus": beside_tokens, "cue": cue_tokens, "evidence": desk.evidence_tokens(quoted)},
+        extras={"pins and focus": addition_tokens, "cue": cue_tokens, "evidence": builder.evidence_tokens(quoted)},
         left_out=left_out,
         repairs=prompt.repairs,
         history=request.history,
@@ -408,11 +408,13 @@ def assemble(
     )
     whys = tuple((f"msg#{quote.message_id}", quote.why) for block in quoted for quote in block.quotes)
     made = replace(made, tokens=prompt.tokens + cue_tokens, evidence=whys)
-    apart = [clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)]
-    if not apart or not provider_rules(request.format).system_apart:
+    system_texts = [
+        clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)
+    ]
+    if not system_texts or not provider_rules(request.format).system_apart:
         return Assembled(wire, made.tokens, made, parts=final, evidence=quoted)
     talk = [message for message in wire if message.get("role") != "system"]
-    return Assembled(talk, made.tokens, made, system="\n\n".join(apart), parts=final, evidence=quoted)
+    return Assembled(talk, made.tokens, made, system="\n\n".join(system_texts), parts=final, evidence=quoted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -422,7 +424,6 @@ class _BuiltPrompt:
     chosen: PromptSelection
     messages: tuple[Message, ...]
     repairs: tuple[MessageRepair, ...]
-    wire: list[dict[str, Any]]
     tokens: int
     #: Tokens added by repairs.
     mending: int
@@ -439,11 +440,11 @@ class PromptBuilder:
     request: AssembleRequest
     items: Sequence[ContextItem]
     rendered: dict[int, Message]
-    beside: Sequence[Message]
+    additions: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, EncodedForModel] = field(default_factory=dict)
-    #: Budget estimates of messages.
-    estimates: dict[int, int] = field(default_factory=dict)
+    #: The sizes of messages as sent.
+    sizes: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
     #: Evidence as messages, by its text.
@@ -452,24 +453,33 @@ class PromptBuilder:
     def with_evidence(
         self, policy: SelectionPolicy, source: EvidenceSource | None
     ) -> tuple[_BuiltPrompt, tuple[EvidenceBlock, ...]]:
-        """What fits, and evidence in the remaining space: nothing is dropped for it.
+        """What fits, and evidence in the remaining space: while everything fits, nothing is dropped for it.
 
         Evidence that no longer fits is removed all at once, and none is chosen while less than the maximum share of
-        evidence is free. So it is removed at most once before the next fold.
+        evidence is free. So it is removed at most once before the next fold. Where items are left out anyway, one or
+        two of the steps in which they are left out are always kept free for it, and it leaves with the messages that it
+        was chosen for.
         """
-        prompt = self.fitting_prompt(policy)
         if source is None:
-            return prompt, ()
-        cap, space = int(EVIDENCE_SHARE * policy.capacity), policy.capacity - prompt.tokens
+            return self.fitting_prompt(policy), ()
+        cap = int(EVIDENCE_SHARE * policy.capacity)
+        is_full = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
+        if is_full:
+            cap = min(cap, policy.step * math.ceil(self.request.evidence_tokens / policy.step))
+        prompt = self.fitting_prompt(replace(policy, reserved=policy.reserved + cap) if is_full else policy)
+        space = policy.capacity - prompt.tokens
+        cap = min(cap, space) if is_full else cap
         places = {item.message_id for item in _messages_in(prompt.chosen) if self._may_precede(item)}
         known = [block for block in source.known if block.quotes and (block.message_id or 0) in {0, *places}]
         known = known if self.evidence_tokens(known) <= min(cap, space) else []
-        need = self._need(prompt.chosen, min(self.request.evidence_tokens, cap)) if space >= cap else None
+        taken = self.evidence_tokens(known) if is_full else 0
+        limit = min(self.request.evidence_tokens, cap - taken)
+        need = self._need(prompt.chosen, limit) if space >= cap else None
         if need is not None and need.message_id not in {block.message_id for block in source.known}:
-            staying = self._newest_fitting(known, cap - need.most)
+            staying = known if is_full else self._newest_fitting(known, cap - need.max_tokens)
             quoted = {quote.message_id for block in staying for quote in block.quotes}
             new = source.choose(replace(need, shown=need.shown | quoted))
-            if new is not None and self.evidence_tokens([new]) <= need.most:
+            if new is not None and self.evidence_tokens([new]) <= need.max_tokens:
                 known = [*staying, new]
         if not known:
             return prompt, ()
@@ -539,7 +549,11 @@ class PromptBuilder:
         evidence: Sequence[EvidenceBlock] = (),
     ) -> _BuiltPrompt:
         """A selection with its extras, as a strict provider accepts it."""
-        beside = [*self.beside, *([] if notice is None else [notice]), *(self._block(block) for block in evidence)]
+        additions = [
+            *self.additions,
+            *([] if notice is None else [notice]),
+            *(self._block(block) for block in evidence),
+        ]
         valid = make_valid(
             self._inserted(chosen, kept, notice, evidence),
             self.request.format,
@@ -548,9 +562,8 @@ class PromptBuilder:
             answered_elsewhere=self.material.answered,
         )
         whole = sum([self._size(message) for message in valid.messages])
-        meant = sum([self._size(message) for message in (*kept, *beside)])
-        wire = self.wire(valid.messages)
-        return _BuiltPrompt(chosen, valid.messages, valid.repairs, wire, whole, whole - meant, kept, notice)
+        meant = sum([self._size(message) for message in (*kept, *additions)])
+        return _BuiltPrompt(chosen, valid.messages, valid.repairs, whole, whole - meant, kept, notice)
 
     def _inserted(
         self,
@@ -574,7 +587,7 @@ class PromptBuilder:
         found += [] if notice is None else [notice]
         found += [blocks[None]] if None in blocks else []
         talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
-        return (*found[:talk], *self.beside, *found[talk:])
+        return (*found[:talk], *self.additions, *found[talk:])
 
     def _notice(self, chosen: PromptSelection, space: int) -> Message | None:
         """The line about items omitted without a replacement, if there are any and it fits."""
@@ -600,10 +613,10 @@ class PromptBuilder:
 
     def _size(self, message: Message) -> int:
         """The tokens of a message as sent; only messages made for this prompt are estimated now."""
-        known = self.estimates.get(id(message))
+        known = self.sizes.get(id(message))
         if known is None:
-            known = self.estimates[id(message)] = estimated_tokens(message)
-        return tokens_as_sent(message, self._sent(message), known)
+            known = self.sizes[id(message)] = tokens_as_sent(message, self._sent(message))
+        return known
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
         """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
@@ -642,8 +655,9 @@ class PromptBuilder:
         message = self.rendered[item.ordinal]
         if message.body is None and isinstance(item, MessageItem):
             message = self.rendered[item.ordinal] = self.material.exact(item, message, self.request)
-        if id(message) not in self.estimates:
-            self.estimates[id(message)] = self.material.estimate(item, message)
+        if id(message) not in self.sizes:
+            estimate = self.material.estimate(item, message)
+            self.sizes[id(message)] = tokens_as_sent(message, self._sent(message), estimate)
         return message
 
     def _formed(self, kept: KeptItem) -> Message:
@@ -661,13 +675,13 @@ def _pins_and_brief(
     kept, dropped = render.choose_pins(
         material.pins, SelectionPolicy(request.budget, 0, factor=request.factor).capacity
     )
-    beside = []
+    additions = []
     if (pins := render.pins_message(kept)) is not None:
-        beside.append(pins)
+        additions.append(pins)
     if material.brief is not None and (covered := material.with_focus()[1]):
         changes = [material.changes[id_] for id_ in covered if id_ in material.changes]
-        beside.append(render.focus_message(material.brief, request.timezone or UTC, changes))
-    return beside, dropped
+        additions.append(render.focus_message(material.brief, request.timezone or UTC, changes))
+    return additions, dropped
 
 
 def _messages_in(chosen: PromptSelection) -> list[MessageItem]:

@@ -103,6 +103,8 @@ def score_likeness(stored: Message, shown: Message) -> float:
     same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
     if same and (stored.content == shown.content or any(is_provider_id(id_) for id_, _, _ in same)):
         return 1.0
+    if same and _text_likeness(_plain(stored.content), _plain(shown.content)) >= 0.5:
+        return 1.0
     if stored.tool_calls and stored.content == shown.content and _named_calls(stored) == _named_calls(shown):
         is_sure = not is_short(stored)  # otherwise only the arguments tell a call from the next one under its id
         return 0.9 if is_sure else min(0.9, _text_likeness(_arguments(stored), _arguments(shown)))

@@ -182,11 +182,13 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
         return None
     equal = [n for n in known if events[n].index not in other]
     replies = [n for n in equal if events[n].message.role == "assistant"]
-    sure = [n for n in replies if not is_short(events[n].message)]
+    long = {n for n in equal if not is_short(events[n].message)}
+    sure = [n for n in replies if n in long]
     rows = {places[n] for n in known}
     if shown and places[end] == shown[-1]:
         is_all = rows.issuperset(shown)
-        return HistoryMatch("on", len(known), is_all) if sure or (equal and is_all) else None
+        is_newest = bool(long) and end in replies and end - 1 in known  # a very short reply to a question that is known
+        return HistoryMatch("on", len(known), is_all) if sure or is_newest or (equal and is_all) else None
     is_beginning = len(equal) == len(before)
     if not request.has_reply or (not new and is_beginning):
         return HistoryMatch("back", len(known)) if request.has_reply else None

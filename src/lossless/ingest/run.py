@@ -145,7 +145,10 @@ def split_by_role(
     archive: Archive, conversation: Conversation, events: Sequence[Event]
 ) -> tuple[list[Event], dict[str, TailRow]]:
     """Events with the rows of their ids; an id names one role, and a message of another role gets its own id."""
-    known = dict(archive.messages.known_entries(conversation.id, entry_ids_of(events)))
+    entry_ids = entry_ids_of(events)
+    if not entry_ids:
+        return list(events), {}
+    known = archive.messages.known_entries(conversation.id, entry_ids)
     roles: dict[str, str] = {id_: row.role for id_, row in known.items()}
     found = [
         event

@@ -324,8 +324,8 @@ def _older_start(archive: Archive, conversation_id: int, events: Sequence[Event]
 #: Marshal version 2 has no references, so equal messages give equal bytes; other bytes only cost a slower comparison.
 _MARSHAL = 2
 _PRINT = 8
-#: How many prints are cached, and for messages of up to how many characters.
-_REMEMBERED, _SHORT = 2_048, 4_096
+#: How many prints are cached, and for messages of up to how many characters. A longer window than that gains nothing.
+_REMEMBERED, _SHORT = 8_192, 4_096
 
 
 def window_prints(window: Sequence[MessageLike]) -> bytes:
@@ -344,7 +344,7 @@ def _print(item: MessageLike) -> bytes:
 @lru_cache(maxsize=_REMEMBERED)
 def _print_of_text(role: str, content: str) -> bytes:
     """The print of a message of one text, cached: hosts send the same ones repeatedly."""
-    return blake2b(_bytes({"role": role, "content": content}), digest_size=_PRINT).digest()
+    return blake2b(marshal.dumps({"role": role, "content": content}, _MARSHAL), digest_size=_PRINT).digest()
 
 
 def _bytes(item: MessageLike) -> bytes:

@@ -117,7 +117,7 @@ class EvidenceMemory:
         archive, now = self.parts.archive, self.parts.here()
         self._need = need
         shown = need.shown | ({need.message_id} if need.message_id is not None else set())
-        found = find_evidence(archive, self.conversation.session, need.words, need.most, now, shown)
+        found = find_evidence(archive, self.conversation.session, need.words, need.max_tokens, now, shown)
         if found:
             quotes = tuple(item.span for item in found if item.span is not None)
             self._chosen = EvidenceBlock(need.message_id, render_evidence(found), quotes)

@@ -206,7 +206,7 @@ class EvidenceNeed:
     #: Messages that are already in the prompt.
     shown: frozenset[int]
     #: The maximum tokens of the evidence.
-    most: int
+    max_tokens: int
     #: Whether any part of the conversation is missing from the prompt or summarised in it.
     is_folded: bool
 

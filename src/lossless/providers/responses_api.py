@@ -40,9 +40,9 @@ class ResponsesApi(ProviderAPI):
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
         """The request with these items; the separate instructions stay."""
-        apart = {"role": "system", "content": body.get("instructions")}
+        instructions = {"role": "system", "content": body.get("instructions")}
         items = list(messages)
-        if items and items[0] == apart:
+        if items and items[0] == instructions:
             items = items[1:]
         return body | {"input": items}
 

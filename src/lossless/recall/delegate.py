@@ -239,15 +239,15 @@ class _LoopTranscript:
     """What was called and what came back, within a budget."""
 
     task: DelegateTask
-    left: int
+    remaining: int
     lines: list[str] = field(default_factory=list)
     opened: set[str] = field(default_factory=set)
     source_tokens: int = 0
     truncated: bool = False
 
     def add(self, call: dict[str, Any], used: ToolCallResult) -> None:
-        text = cut_to_tokens(used.text, max(0, self.left))
-        self.left -= estimate_tokens(text)
+        text = cut_to_tokens(used.text, max(0, self.remaining))
+        self.remaining -= estimate_tokens(text)
         note = "" if len(text) == len(used.text) else "\n(cut: no room for more)"
         self.lines.append(f"<call>{escape(json.dumps(call, ensure_ascii=False), quote=False)}</call>")
         self.lines.append(f"<result>\n{escape(text, quote=False)}{note}\n</result>")
@@ -262,11 +262,11 @@ class _LoopTranscript:
         self.truncated = self.truncated or bool(details.get("truncated"))
 
     def prompt(self, steps: int) -> Prompt:
-        last = steps <= 1 or self.left <= 0
+        last = steps <= 1 or self.remaining <= 0
         rule = (
             "No more tool calls: give the final reply now."
             if last
-            else f"{steps} steps left, {max(0, self.left):,} tokens of results left."
+            else f"{steps} steps left, {max(0, self.remaining):,} tokens of results left."
         )
         user = "\n\n".join([self.task.text, *self.lines, rule])
         return Prompt(LOOP_SYSTEM_PROMPT, user, self.task.max_tokens + _REPLY_TOKENS, 0.0, "answer")
@@ -301,7 +301,7 @@ def run_tool_loop(
             continue
         if reply_fields is not None:
             reply = reply_from_fields(reply_fields)
-            truncated = reply.truncated or (script.truncated and script.left <= 0)
+            truncated = reply.truncated or (script.truncated and script.remaining <= 0)
             return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
         if invalid >= _MOST_INVALID:

@@ -8,6 +8,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -140,8 +141,12 @@ def mentioned_days(text: str, said_at: datetime) -> str:
     >>> mentioned_days("I went there last Friday", datetime(2023, 5, 8, tzinfo=UTC))
     'last Friday = 2023-05-05'
     """
-    if not _RELATIVE.search(text):
-        return ""
+    return _mentioned_days(text, said_at, said_at.tzinfo) if _RELATIVE.search(text) else ""
+
+
+@lru_cache(maxsize=256)
+def _mentioned_days(text: str, said_at: datetime, _zone: tzinfo | None) -> str:
+    """Cached, because a quotation stays in many prompts; one moment has another date in another zone."""
     known: list[str] = []
     for spoken in find_times(text, said_at):
         words = text[spoken.start : spoken.end]
@@ -365,8 +370,8 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
 
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
-#: Among so many of the best messages is the one that decides; so many candidates are weighed.
-_DECIDING, _PROMPT_POOL = 20, 70
+#: Among so many of the best messages is the one that decides; so many candidates are weighed, of so many index rows.
+_DECIDING, _PROMPT_POOL, _PROMPT_ROWS = 20, 70, 4_000
 #: What the rare words that one message shares with a question must weigh together; with other words, and how many.
 _LEAST_FOR_QUESTION, _LEAST_FOR_WORDS, _LEAST_WORDS = 1.0, 7.0, 2
 #: Messages below this part of the best score are not quoted.
@@ -426,7 +431,7 @@ def unasked_evidence(
     archive: Archive,
     scope: Scope,
     words: str,
-    most: int,
+    limit: int,
     now: datetime,
     *,
     leave_out: Container[int],
@@ -442,7 +447,8 @@ def unasked_evidence(
         return ()
     archive = archive.within(scope.conversation_ids)
     spoken = narrowest_time(question, now)
-    search = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
+    where = SearchScope(scope.conversation_ids)
+    search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
     found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
     ids = [hit.id for hit in found if hit.tier < ECHO_LIMIT and hit.id not in leave_out][:_MOST_QUOTABLE]
     gone = archive.prompts.hidden([id_ for id_ in ids if isinstance(id_, int)])
@@ -453,11 +459,11 @@ def unasked_evidence(
     }
     if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
         return ()
-    least = _LEAST_SHARE * max(hit.score for hit in hits)
-    budget = (most if question == words else most // _LONG_SHARE) - _FRAME_TOKENS
+    minimum = _LEAST_SHARE * max(hit.score for hit in hits)
+    budget = (limit if question == words else limit // _LONG_SHARE) - _FRAME_TOKENS
     kept: list[Evidence] = []
     misses = 0
-    for hit, text in _hit_texts(archive, [hit for hit in hits if hit.score >= least], texts):
+    for hit, text in _hit_texts(archive, [hit for hit in hits if hit.score >= minimum], texts):
         whole, size = " ".join(text.content.split()), BEST_CHARS if len(kept) < _BEST else PIECE_CHARS
         if not whole:
             continue
@@ -499,11 +505,11 @@ def _topics(question: str) -> frozenset[str]:
 
 def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], *, is_dated: bool) -> bool:
     shared = [[weight for word in set(hit.matched) if (weight := weights.get(word, 0.0)) > 0] for hit in hits]
-    most = max(shared, key=sum, default=[])
+    best = max(shared, key=sum, default=[])
     asks = "?" in question or _ASKS.match(question) is not None
-    if _ASKS_PAST.search(question) or (asks and not _ASKS_THE_MODEL.search(question)):
-        return bool(most) and (is_dated or sum(most) >= _LEAST_FOR_QUESTION)
-    return len(most) >= _LEAST_WORDS and sum(most) >= _LEAST_FOR_WORDS
+    if _ASKS_PAST.search(question) or asks_course(question) or (asks and not _ASKS_THE_MODEL.search(question)):
+        return bool(best) and (is_dated or sum(best) >= _LEAST_FOR_QUESTION)
+    return len(best) >= _LEAST_WORDS and sum(best) >= _LEAST_FOR_WORDS
 
 
 def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) -> tuple[Evidence, ...]:
@@ -608,10 +614,10 @@ def recent(
         raise BadInput(_NO_TIME)
     since, before = span
     where = SearchScope(scope.conversation_ids, *(round(end.timestamp() * 1000) for end in span))
-    said = [one for one in archive.search.said_between(where, _MOST_SAID) if one[0] not in asking]
-    topics = _Topics(archive, said, now).made()
-    count = f"{len(said):,} message{'s' if len(said) != 1 else ''}" if said else "nothing was said"
-    count = f"the newest {count}" if len(said) == _MOST_SAID else count
+    messages = [one for one in archive.search.said_between(where, _MOST_SAID) if one[0] not in asking]
+    topics = _Topics(archive, messages, now).made()
+    count = f"{len(messages):,} message{'s' if len(messages) != 1 else ''}" if messages else "nothing was said"
+    count = f"the newest {count}" if len(messages) == _MOST_SAID else count
     note = f"{' '.join(when.split())[:80]}: {since:%Y-%m-%d %H:%M} up to {before:%Y-%m-%d %H:%M}, {count}."
     found = RecentResult(when, since, before, scope, (), note, max_tokens)
     kept = _fitting(found, topics)
@@ -648,10 +654,10 @@ def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentT
 class _Topics:
     """Parts messages into sittings and topics, and quotes what tells each of them apart."""
 
-    def __init__(self, archive: Archive, said: Sequence[tuple[int, int, int, int]], now: datetime) -> None:
-        self._zone, self._said = now.tzinfo, said
-        step = max(1.0, len(said) / _MOST_READ)
-        ids = [said[int(number * step)][0] for number in range(min(len(said), _MOST_READ))]
+    def __init__(self, archive: Archive, messages: Sequence[tuple[int, int, int, int]], now: datetime) -> None:
+        self._zone, self._messages = now.tzinfo, messages
+        step = max(1.0, len(messages) / _MOST_READ)
+        ids = [messages[int(number * step)][0] for number in range(min(len(messages), _MOST_READ))]
         echoes = archive.search.echoes(ids)
         texts = [text for text in archive.search.read(ids) if text.content.strip() and text.id not in echoes]
         self._texts = {text.id: text for text in texts}
@@ -663,7 +669,7 @@ class _Topics:
     def made(self) -> list[RecentTopic]:
         """All topics in order of time."""
         sittings: dict[tuple[int, object], list[list[tuple[int, int, int, int]]]] = {}
-        for one in self._said:
+        for one in self._messages:
             runs = sittings.setdefault((one[1], self._moment(one[3]).date()), [[]])
             if runs[-1] and one[3] - runs[-1][-1][3] > 1000 * SESSION_GAP_SECONDS:
                 runs.append([])
@@ -683,12 +689,12 @@ class _Topics:
         for place in range(_LEAST_TOPIC, len(run) - _LEAST_TOPIC + 1):
             if self._role(run[place][0]) == "user":
                 sides = (run[place - _COMPARED : place], run[place : place + _COMPARED])
-                one, two = ({word for said in side for word in self._words.get(said[0], ())} for side in sides)
+                one, two = ({word for message in side for word in self._words.get(message[0], ())} for side in sides)
                 whole = sum(map(self._weight, one | two))
                 likeness.append((sum(map(self._weight, one & two)) / whole if whole else 0.0, place))
-        least, place = min(likeness, default=(1.0, 0))
+        minimum, place = min(likeness, default=(1.0, 0))
         usual = sum(value for value, _ in likeness) / max(1, len(likeness))
-        if not place or least > usual / 2:
+        if not place or minimum > usual / 2:
             return [run]
         return [*self._parted(run[:place]), *self._parted(run[place:])]
 

@@ -62,6 +62,11 @@ class Term:
     #: The expression of the identifier or run that this is a piece of.
     piece_of: str = ""
 
+    @property
+    def widest(self) -> str:
+        """FTS5: what finds the same rows as `loose`, for counting them."""
+        return self.loose.rpartition(" OR ")[2] if self.prefixes else self.loose
+
 
 def word_term(word: str, *, is_english: bool = True) -> Term:
     """A folded word: its inflected forms, and the longer words that begin like it.
@@ -182,7 +187,7 @@ _CHINESE_FUNCTION = re.compile(
 #: A longer question is cut: what it asks for stands at its beginning, or it is a pasted text.
 MAX_QUESTION_CHARS = 8_000
 MAX_TERMS = 32
-SEVERAL_SPREAD, COURSE_SPREAD = 0.95, 0.85
+SEVERAL_SPREAD, COURSE_SPREAD, ORDER_SPREAD = 0.95, 0.85, 0.7
 REGEX_HINT = 'Searched as plain words. For a regular expression use mode="regex".'
 #: How many index rows may be scored to find the candidates; more frequent terms only weigh in afterwards.
 ROW_BUDGET = 60_000
@@ -204,6 +209,9 @@ class Query:
     #: Whether it is about the one who asks, as "what did I say" is; and about what that one wants or prefers.
     is_own: bool = False
     asks_wishes: bool = False
+    #: Whether the model is to do something: then what the user always wants counts. And whether it is about an order.
+    is_request: bool = False
+    asks_order: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -256,19 +264,19 @@ def parse_query(question: str) -> Query:
     kept = [term for term in found if not _is_stop_term(term, stop)]
     if _ASKS_ABOUT_TALK.search(rest):
         kept = [term for term in kept if not _is_stop_term(term, _FRAME)] or kept
-    terms: dict[
-        tuple[str, ...], Term
-    ] = {}  # each once, whatever its inflection; one asked for itself wins over a piece
+    terms: dict[tuple[str, ...], Term] = {}  # each once, in any form; one asked for itself wins over a piece
     for term in kept or found:
         key = (term.literal, *(" ".join(map(stem, form)) for form in term.forms))
         if key not in terms or (terms[key].piece_of and not term.piece_of):
             terms[key] = term
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    spread = COURSE_SPREAD if asks_course(text) else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
-    is_own = _IS_OWN.search(text) is not None and not _ASKS_THE_OTHER.search(text)
-    return Query(
-        tuple(terms.values())[:MAX_TERMS], hint, spread, is_own, is_own and _ASKS_WISHES.search(text) is not None
-    )
+    is_course, asks_order = asks_course(text), ASKS_ORDER.search(text) is not None
+    spread = COURSE_SPREAD if is_course else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
+    spread = ORDER_SPREAD if asks_order else spread
+    is_own = (is_course or _IS_OWN.search(text) is not None) and not _ASKS_THE_OTHER.search(text)
+    wishes = is_own and _ASKS_WISHES.search(text) is not None
+    is_request = not is_course and _IS_REQUEST.search(text) is not None
+    return Query(tuple(terms.values())[:MAX_TERMS], hint, spread, is_own, wishes, is_request, asks_order)
 
 
 def asks_course(question: str) -> bool:
@@ -276,29 +284,34 @@ def asks_course(question: str) -> bool:
     return bool(ASKS_ORDER.search(question) or _ASKS_DEVELOPMENT.search(question))
 
 
-def candidate_expressions(query: Query, counts: Sequence[int], pool: int) -> list[tuple[str, str | None, int]]:
+def candidate_expressions(
+    query: Query, counts: Sequence[int], pool: int, scored: int | None = None
+) -> list[tuple[str, str | None, int]]:
     """The FTS5 expressions whose best rows are the candidates, given how many rows have each term: what is weighed,
     what a row must have, and how many rows are taken.
 
     First any of the terms, rarest first as far as the budget goes. A row must have one of the rarer terms where those
-    fill the `pool` and the others are far more frequent. When that finds more rows than the pool holds, also all of
-    the terms at once, so that a text with everything is never crowded out.
+    fill the `pool` and the others are far more frequent, or where more rows than may be `scored` have one of them all;
+    a term that alone has more is not looked for alone. When that finds more rows than the pool holds, also all of the
+    terms at once, so that a text with everything is never crowded out.
     """
     living = sorted((count, at) for at, count in enumerate(counts) if count)
     if not living:
         return [(query.match_any, None, pool)]
     chosen: list[int] = []
     rare = rows = 0
+    most = scored or ROW_BUDGET
     for count, at in living:
-        if chosen and rows + count > ROW_BUDGET:
+        if (chosen and rows + count > min(ROW_BUDGET, 3 * most)) or (not chosen and scored and count > scored):
             break
-        if not rare and rows > 2 * pool and count > FREQUENT * rows:
+        is_far_more = rows > 2 * pool and count > FREQUENT * rows
+        if not rare and chosen and (is_far_more or rows + count > most):
             rare = len(chosen)
         rows += count
         chosen.append(at)
     unseen = [at for at, count in enumerate(counts) if not count]
     needed = any_of(query.terms[at] for at in sorted(chosen[:rare] + unseen)) if rare else None
-    matches = [(any_of(query.terms[at] for at in sorted(chosen + unseen)), needed, pool)]
+    matches = [(any_of(query.terms[at] for at in sorted(chosen + unseen)), needed, pool)] if chosen else []
     asked = [term for term, count in zip(query.terms, counts, strict=True) if count and not term.piece_of]
     if len(asked) > 1 and sum(counts) > pool:
         matches.append((" AND ".join(f"({term.match})" for term in asked), None, pool // 2))
@@ -341,22 +354,29 @@ _ASKS_ABOUT_TALK = re.compile(
     re.IGNORECASE,
 )
 _FRAME_WORDS = """
-ask asked aspect aspects bring brought chat chats comprehensive conversation conversations course cover covered describe
-detailed develop developed different discuss discussed discussion discussions evolve evolved everything gave give
-instruct instruction instructions item items list mention mentioned order overview prefer preference preferences
-progress progressed raise raised recap remind rule rules said say share shared state stated summaries summarise
-summarize summary
-talk talked tell throughout timeline told various walk
+ask asked aspect aspects bring bringing brought chat chats comprehensive conversation conversations course cover
+covered describe detailed develop developed different discuss discussed discussion discussions eight everything evolve
+evolved five four gave give instruct instruction instructions item items list mention mentioned nine order overview
+prefer preference preferences progress progressed raise raised recap remind rule rules said say seven share shared six
+state stated summaries summarise summarize summary talk talked tell ten three throughout timeline told topic topics
+two various walk
 """
 _FRAME = frozenset(_FRAME_WORDS.split())
 _IS_OWN = re.compile(
     r"\b(?:i|my|mine|we|our|ich|wir|mein\w*|unser\w*|je|mon|mes|nous|notre|yo|mis?|nosotros)\b", re.IGNORECASE
 )
+_IS_REQUEST = re.compile(
+    r"\b(?:(?:can|could|would|will|should) you|(?:should|shall|can|could|do) i|what would you|help me)\b"
+    r"|^\s*(?:please )?(?:draft|write|make|show|help|explain|give|suggest|create|recommend|build|plan|design|tell|walk"
+    r"|list|describe|compare) (?:me|us|a|an|the|some|how|out|up|down)\b",
+    re.IGNORECASE,
+)
 #: Questions about what the other side said, and about what the asker wants.
 _ASKS_THE_OTHER = re.compile(
-    r"\b(?:(?:did|have|had) you|you (?:said|told|suggested|recommended|gave|explained|proposed|wrote)"
+    r"^(?!.*\b(?:did|have|had) (?:i|we)\b).*\b(?:(?:did|have|had) you"
+    r"|you (?:said|told|suggested|recommended|gave|explained|proposed|wrote)"
     r"|your (?:answer|advice|suggestion|recommendation|explanation|reply|proposal)s?)\b",
-    re.IGNORECASE,
+    re.IGNORECASE | re.DOTALL,
 )
 _ASKS_WISHES = re.compile(
     r"\b(?:instruct\w*|rules?|prefer\w*|favou?rites?|likes?|wants?|wish\w*|(?:tell|told|ask|asked) you (?:to|not|never)"
@@ -407,19 +427,19 @@ class TermFinder:
             (index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1
         ]
 
-    def find(self, text: str, most: int | None = None) -> list[TermMatch]:
+    def find(self, text: str, limit: int | None = None) -> list[TermMatch]:
         """The places in `text` where the terms stand, in order; of each form of a term the first `most`."""
         folded = fold_text(text)
         found: list[TermMatch] = []
         for index, literal in self._literals:
             if literal in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), most)]
+                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), limit)]
         for word in self._words:
             if word[1] in folded:
-                found += _words(text, folded, *word, most)
+                found += _words(text, folded, *word, limit)
         for index, root, stems in self._rows:
             if root in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), most)]
+                found += [TermMatch(*place, index, 1.0) for place in islice(_rows(folded, root, stems), limit)]
         found.sort()
         offsets = fold_offsets(text, folded)
         if offsets is None:
@@ -437,11 +457,11 @@ def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
 
 
 def _words(
-    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], most: int | None
+    text: str, folded: str, index: int, root: str, word: str, asked: str, prefixes: tuple[str, ...], limit: int | None
 ) -> list[TermMatch]:
     found: list[TermMatch] = []
     at = folded.find(root)
-    while at >= 0 and len(found) != most:
+    while at >= 0 and len(found) != limit:
         end = at + len(root)
         if at == 0 or not folded[at - 1].isalnum() or _is_hump(text, folded, at):
             match = WORD.match(folded, at)

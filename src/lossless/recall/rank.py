@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless.model.messages import sender_name
 from lossless.model.search_text import PASSAGE_CHARS_DENSE, fold_text, passages
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.query import TermFinder, TermMatch, candidate_expressions, parse_query
+from lossless.recall.query import COURSE_SPREAD, TermFinder, TermMatch, candidate_expressions, parse_query
 from lossless.store.database import column_text
 from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
 
@@ -49,6 +49,8 @@ OWN_WEIGHT = 1.6
 #: What a user's message counts that says what he wants, when that is asked for; and one that says how to answer from
 #: then on, whatever is asked.
 WISH_WEIGHT, STANDING_WEIGHT = 1.5, 1.2
+#: What the first message on something counts when the order is asked for.
+FIRST_WEIGHT = 1.8
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -142,6 +144,8 @@ def rank(
     _mark_sessions(by_place)
     _borrow(by_place)
     _score(found.values(), weighed, spoken)
+    if weighed.query.asks_order:
+        _lift_first(found.values())
     hits = _sorted((hit for hit in found.values() if hit.score > 0), sort, now)
     if sort == "relevance" and weighed.query.spread < 1:
         before = Counter[int]()
@@ -150,6 +154,16 @@ def rank(
             before[hit.session] += hit.session > 0
         hits = _sorted(hits, sort, now)
     return hits
+
+
+def _lift_first(hits: Iterable[Hit]) -> None:
+    """Lift the first message of a user in each session, and the first one with a term."""
+    sessions, terms = set[int](), set[int]()
+    for hit in sorted(hits, key=lambda hit: (hit.at, hit.seq or 0)):
+        if hit.passages and hit.passages[0].is_users:
+            hit.score *= FIRST_WEIGHT ** ((hit.session not in sessions) + (not terms.issuperset(hit.own)))
+            sessions.add(hit.session)
+            terms.update(hit.own)
 
 
 def _mark_sessions(by_place: dict[SeqPlace, Hit]) -> None:
@@ -204,9 +218,14 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
         if hit.speaker == weighed.speaker:
             hit.score *= SPEAKER_WEIGHT
         own = hit.own.keys()
-        hit.tier = 0 if needed <= own else 1 if required <= own else 2
+        hit.tier = 0 if needed <= own and not _is_beside(hit, weighed.query) else 1 if required <= own else 2
         if own:
             hit.matched = tuple(terms[index].text for index in sorted(own))
+
+
+def _is_beside(hit: Hit, query: Query) -> bool:
+    """Whether having all words says little: in an answer, where it is asked what the user said."""
+    return query.is_own and bool(hit.passages) and not hit.passages[0].is_users
 
 
 def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
@@ -217,9 +236,11 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
     for text in hit.passages:
         values = dict(hit.borrowed)
         for other in hit.passages:
-            apart = abs(other.number - text.number)
-            if 0 < apart <= len(NEIGHBOUR_SHARES):
-                _lend(other.values, values, NEIGHBOUR_SHARES[apart - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens)))
+            distance = abs(other.number - text.number)
+            if 0 < distance <= len(NEIGHBOUR_SHARES):
+                _lend(
+                    other.values, values, NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
+                )
         _lend(text.values, values, 1.0)
         share = 1.0 if not text.is_users or _PERSONAL.search(text.text) else IMPERSONAL_WEIGHT
         if text.is_users:
@@ -275,6 +296,16 @@ _STANDING = re.compile(
     r"|de ahora en adelante",
     re.IGNORECASE,
 )
+#: How people say what they always want, or prefer; so many of these are looked at, so many shown behind so many hits.
+_WISH_PHRASES = """
+when i ask|whenever i|from now on|going forward|in future|please always|please never|always include|always use
+always format|always provide|always give|always show|always explain|always confirm|never use|never include|i want you to
+i d like you to|i prefer|i d prefer|i would prefer|i d rather|i would rather|my preference|my favorite|my favourite
+i m more comfortable|works best for me|i dislike|i don t like|i can t stand
+ich bevorzuge|mir ist lieber|ab jetzt|künftig|je préfère|désormais|prefiero|de ahora en adelante
+"""
+_WISHES = "body: (" + " OR ".join(f'"{one}"' for one in re.split(r"[|\n]", _WISH_PHRASES.strip())) + ")"
+_MOST_WISHES, _WISHES_SHOWN, _BEFORE_WISHES = 40, 4, 6
 #: The name at the beginning of a message, as in transcripts of several people.
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,30}(?: [\w.'’-]{1,30}){0,2}):\s")
 #: More occurrences of a term in one passage than this make no difference.
@@ -315,16 +346,19 @@ def weigh(
     weights = _weights(query, rows, counts, [hits for _, hits in found])
     for candidate, hits in found:
         if hits:
-            _weigh_passage(candidate, hits, candidate.tokens / average, weights)
+            is_asked = query.is_own and candidate.is_users  # then what is asked is what is meant
+            _weigh_passage(candidate, hits, candidate.tokens / average, weights, has_answer=not is_asked)
     asked = {form[0] for term in query.terms for form in term.forms if len(form) == 1}
     named = {candidate.speaker for candidate, _ in found if not asked.isdisjoint(candidate.speaker.split())}
     speaker = named.pop() if len(named) == 1 else None
     return WeighedPassages(query, weights, tuple(text for text, hits in found if hits), speaker, sum(weights))
 
 
-def _weigh_passage(candidate: Passage, hits: list[TermMatch], length: float, weights: Sequence[float]) -> None:
+def _weigh_passage(
+    candidate: Passage, hits: list[TermMatch], length: float, weights: Sequence[float], *, has_answer: bool
+) -> None:
     text = candidate.text
-    if "?" in text or "？" in text:
+    if has_answer and ("?" in text or "？" in text):
         ends = [_SENTENCE_END.search(text, hit.end) for hit in hits]
         asks = [end is not None and end.group() in "?？" for end in ends]
         if any(asks):
@@ -390,15 +424,19 @@ class WordSearch:
     looks_at: tuple[TextKind, ...]
     unread_messages: Sequence[int] = ()
     unread_summaries: Sequence[str] = ()
+    #: How many index rows may be scored, if there is a limit.
+    most_rows: int | None = None
 
 
-def word_search(archive: Archive, question: str, where: SearchScope, search_in: SearchIn) -> WordSearch:
+def word_search(
+    archive: Archive, question: str, where: SearchScope, search_in: SearchIn, most_rows: int | None = None
+) -> WordSearch:
     """A question, after the index was brought up to date as far as that is cheap."""
     query = parse_query(question)
     looks_at: tuple[TextKind, ...] = ("message", "summary")
     if search_in != "both":
         looks_at = ("summary",) if search_in == "summaries" else ("message",)
-    words = WordSearch(archive, question, query, TermFinder(query.terms), where, looks_at)
+    words = WordSearch(archive, question, query, TermFinder(query.terms), where, looks_at, most_rows=most_rows)
     if index_new_rows(archive):
         return words
     messages = archive.search.unread(where) if "message" in looks_at else ()
@@ -453,9 +491,9 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     known = {hit.id for hit in before}
     new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
-    least = before[-1].score if before else 0.0
+    minimum = before[-1].score if before else 0.0
     hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
-        Hit(text.id, text.conversation_id, text.seq, text.at / 1000, least) for text in new if text.id not in echoes
+        _empty_hit(text, minimum) for text in new if text.id not in echoes
     ]
     values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
@@ -468,12 +506,12 @@ def _rank_kind(
     words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
 ) -> RankedHits:
     search, query, where = words.archive.search, words.query, words.where
-    rows, counts = search.counts([term.loose for term in query.terms], where, what)
-    found = search.candidates(candidate_expressions(query, counts, pool), where, what)
+    rows, counts = search.counts([term.widest for term in query.terms], where, what)
+    found = search.candidates(candidate_expressions(query, counts, pool, words.most_rows), where, what)
     texts: Iterable[AnyText]
     starts: dict[int | str, set[int | None]] = {}
     if what == "message":
-        for id_, start in found:
+        for id_, start, _ in found:
             starts.setdefault(id_, set()).add(start)
         texts = search.messages(starts)  # type: ignore[arg-type]
     else:
@@ -491,10 +529,45 @@ def _rank_kind(
         for id_, conversation_id, seq, at, tokens, sender, opening in search.neighbours(missing_places(weighed), where)
     ]  # fmt: skip
     hits = [hit for hit in rank(weighed, near, sort=sort, now=now, spoken=spoken) if hit.id not in echoes]
+    if what == "message" and sort == "relevance" and _wants_wishes(words, hits):
+        hits, more = _with_wishes(words, hits)
+        fresh += more
     if echoes:
         repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, words.finder)
         hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
     return hits, {text.id: text for text, _ in fresh}, weighed.weights
+
+
+def _wants_wishes(words: WordSearch, hits: Sequence[Hit]) -> bool:
+    query = words.query
+    is_asked = query.is_request or (query.is_own and query.spread > COURSE_SPREAD and words.most_rows is None)
+    return query.asks_wishes or (is_asked and bool(hits))
+
+
+def _with_wishes(words: WordSearch, hits: list[Hit]) -> tuple[list[Hit], list[tuple[AnyText, str]]]:
+    """Hits with what a user said that he always wants or prefers: a few behind the first ones; when that is asked for,
+    all of it behind those that have all words. Also their texts.
+    """
+    search = words.archive.search
+    found = _current_texts(words.archive, search.messages(search.users_words(_WISHES, words.where, _MOST_WISHES)))
+    places = {hit.id: place for place, hit in enumerate(hits)}
+    first = sum(hit.tier == 0 for hit in hits[:_BEFORE_WISHES]) if words.query.asks_wishes else _BEFORE_WISHES
+    wishes = [hits[places[text.id]] if text.id in places else _empty_hit(text) for text, _ in found]
+    wishes = [hit for hit in wishes if places.get(hit.id, first) >= first and hit.tier > 0]
+    wishes.sort(key=lambda hit: (-hit.score, -hit.at))
+    wishes = wishes if words.query.asks_wishes else wishes[:_WISHES_SHOWN]
+    moved = {hit.id for hit in wishes}
+    others = [hit for hit in hits if hit.id not in moved]
+    if others:
+        before = others[max(0, min(first, len(others)) - 1)]
+        wishes = [replace(hit, score=before.score, tier=before.tier) for hit in wishes]
+    return [*others[:first], *wishes, *others[first:]], list(found)
+
+
+def _empty_hit(text: AnyText, score: float = 0.0) -> Hit:
+    """A message that shares no term with the question."""
+    seq = text.seq if isinstance(text, MessageText) else None
+    return Hit(text.id, text.conversation_id, seq, text.at / 1000, score)
 
 
 def _speaker(sender: str | None, text: str) -> str:
@@ -562,10 +635,12 @@ def corrections_first(
     first = order[:_CORRECTED]
     terms = {text.id: {hit.term for hit in finder.find(text.content, 1)} for text, _ in first}
     worth = {id_: sum(weights[term] for term in has) for id_, has in terms.items()}
-    said = {text.id: _correction(text) for text, _ in first}
-    times = Counter(said.values())
+    corrections = {text.id: _correction(text) for text, _ in first}
+    times = Counter(corrections.values())
     for later, _ in first:
-        if not said[later.id] or times[said[later.id]] > 1:  # what is said again and again corrects nothing
+        if (
+            not corrections[later.id] or times[corrections[later.id]] > 1
+        ):  # what is said again and again corrects nothing
             continue
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
@@ -597,7 +672,7 @@ def _correction(text: MessageText) -> str:
 
 
 def newest_texts(
-    words: WordSearch, most: int, start: SearchPlace | None, *, is_any: bool
+    words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
 ) -> tuple[list[AnyText], int | None, bool]:
     """The newest texts behind a place that have all words; on the first page, else one of them.
 
@@ -606,24 +681,24 @@ def newest_texts(
     if not words.query.terms:
         return [], 0, False
     if not is_any:
-        found = _newest_of(words, words.query.match_all, most, start, len(words.query.asked))
+        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
         if found[0] or start is not None:
             return *found, False
-    return *_newest_of(words, words.query.match_any, most, start, 1), True
+    return *_newest_of(words, words.query.match_any, limit, start, 1), True
 
 
 def _newest_of(
-    words: WordSearch, match: str, most: int, start: SearchPlace | None, needed: int
+    words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
 ) -> tuple[list[AnyText], int | None]:
     search, where = words.archive.search, words.where
     texts: list[AnyText] = []
     totals: list[int | None] = []
     if "message" in words.looks_at:
-        ids, count = search.newest(match, where, most, start)
+        ids, count = search.newest(match, where, limit, start)
         texts += search.messages(ids)
         totals.append(count)
     if "summary" in words.looks_at:
-        names, number = search.newest_summaries(match, where, most, start)
+        names, number = search.newest_summaries(match, where, limit, start)
         texts += search.summaries(names)
         totals.append(number)
     texts = [text for text, _ in _current_texts(words.archive, texts)]
@@ -631,7 +706,7 @@ def _newest_of(
     texts += [text for text in unread if start is None or is_behind(text.place, start)]
     texts.sort(key=lambda text: newest_first(text.place))
     total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
-    return texts[:most], total
+    return texts[:limit], total
 
 
 def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:

@@ -130,15 +130,18 @@ class ContextItems(TableAccess):
             return tokens if shown is None or role is None else shown(role, tokens, is_past)
 
         rows: list[Row] = []
+        sizes: list[int] = []
         tokens, is_whole, before = 0, False, sys.maxsize
         while not is_whole and (tokens <= most_tokens or before > user < sys.maxsize):
             page = self._rows("newest_items", place | {"limit": _PAGE, "ordinal": before})
             rows += page
-            tokens += sum([size(row) for row in page])
+            sizes += map(size, page)
+            tokens = sum(sizes)
             is_whole = len(page) < _PAGE
             before = page[-1][0] if page else before
-        while len(rows) > 1 and column_count(rows[-1][0]) < user and tokens - size(rows[-1]) > most_tokens:
-            tokens -= size(rows.pop())
+        while len(rows) > 1 and column_count(rows[-1][0]) < user and tokens - sizes[-1] > most_tokens:
+            rows.pop()
+            tokens -= sizes.pop()
             is_whole = False
         newest = self._items(rows[::-1])
         if is_whole:

@@ -48,7 +48,7 @@ _CAUGHT_UP = "indexed_through"
 #: The mark up to which all rows are indexed advances in steps of this.
 MARK_STEP = 1000
 _INDEX_BATCH = 500
-_ROWS_A_STATEMENT = 500
+_ROWS_A_STATEMENT = 5000
 _SALT = str(INDEX_VERSION).encode()
 
 
@@ -371,6 +371,8 @@ class Messages(TableAccess):
 
         An id generated for a line whose words must not be kept is stored as that line only.
         """
+        if not entry_ids:
+            return {}
         lines = {id_: line for id_ in entry_ids if (line := without_words_digest(id_)) != id_}
         found = self._known("known_entries", conversation_id, [*entry_ids, *lines.values()])
         return {id_: row for id_ in entry_ids if (row := found.get(id_) or found.get(lines.get(id_, id_))) is not None}

@@ -20,7 +20,7 @@ from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.archive import Archive
@@ -322,6 +322,8 @@ def build_vectors(archive: Archive, seconds: float) -> int:
 
 #: Up to so many matches are counted and put in order exactly.
 FEW_MATCHES = 3000
+#: For a scope with at least this share of the archive, the best rows of the whole archive are looked at first.
+_LARGE_SHARE = 0.25
 #: How many rows of other programs one search indexes; the rest is scanned.
 _CATCH_UP = 2000
 #: How many unindexed rows one search scans, newest first.
@@ -405,10 +407,27 @@ class FullTextSearch(TableAccess):
         summary, or a message and the start of its passage, None for the first.
         """
         inside, everything = self.size(where, what)
-        values = where.values | {"everything": not where.has_times and inside >= everything}
-        query = "candidates" if what == "message" else "candidate_summaries"
-        asked = [values | {"match": match, "needed": needed, "limit": limit} for match, needed, limit in matches]
-        return [row for one in asked for row in self._rows(query, one)]
+        asked = [where.values | {"match": match, "needed": needed, "limit": limit} for match, needed, limit in matches]
+        if what == "summary":
+            values = {"everything": not where.has_times and inside >= everything}
+            return [row for one in asked for row in self._rows("candidate_summaries", one | values)]
+        share = inside / (everything or 1)
+        return [row for one in asked for row in self._candidates(one, where.conversation_ids, share)]
+
+    def _candidates(self, asked: dict[str, Any], ids: Container[int] | None, share: float) -> list[Row]:
+        """The best rows of some conversations (None: all), which hold this share of the archive's rows."""
+        limit: int = asked["limit"]
+        if ids is None or share >= _LARGE_SHARE:
+            most = limit if ids is None else round(2 * limit / share)
+            found = self._rows("candidates", asked | {"anywhere": True, "limit": most})
+            kept = [row for row in found if ids is None or row[2] in ids][:limit]
+            if len(kept) == limit or len(found) < most:
+                return kept
+        return self._rows("candidates", asked | {"anywhere": False})
+
+    def users_words(self, match: str, where: SearchScope, limit: int) -> list[int]:
+        """Messages of users that match, newest first; of very many in the archive the newest are looked at."""
+        return self._column("users_words", **where.values, match=match, among=FEW_MATCHES, limit=limit)
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""

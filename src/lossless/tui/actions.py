@@ -221,6 +221,10 @@ def describe_import(report: TranscriptReport) -> str:
         return f"Done: {plural(report.stored, 'message')} stored in conversation {report.conversation_id}."
     reason = f": {report.reason}" if report.reason else ""
     hint = "\n`lcm transcripts` decides about it." if report.status == "held" else ""
-    apart = report.quarantine_id
-    done = "Nothing was stored" if apart is None else f"It is kept outside the context, in conversation {apart}"
+    quarantine_id = report.quarantine_id
+    done = (
+        "Nothing was stored"
+        if quarantine_id is None
+        else f"It is kept outside the context, in conversation {quarantine_id}"
+    )
     return f"{done}; the file is {report.status}{reason}.{hint}"

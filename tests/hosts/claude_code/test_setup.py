@@ -242,7 +242,7 @@ def test_links_stay_links_and_broken_files_stay_as_they_are(home: Path) -> None:
     assert link.is_symlink()
     assert events_with_hooks(json.loads(real.read_text()))
     real.write_text('{"model": ')
-    assert "is no JSON and is left as it is" in lcm(home, "install", "claude-code", code=2)["message"]
+    assert "is not JSON and was not changed" in lcm(home, "install", "claude-code", code=2)["message"]
     assert real.read_text() == '{"model": '
 
 

@@ -96,7 +96,7 @@ def test_standard_output_belongs_to_the_protocol(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", code], input=said, capture_output=True, check=True, timeout=60)
     frames = [decode_frame(line) for line in done.stdout.splitlines()]
     assert [frame.get("id") for frame in frames if "result" in frame] == [1]
-    assert [frame["error"]["message"] for frame in frames if "error" in frame] == ["the line is no JSON"]
+    assert [frame["error"]["message"] for frame in frames if "error" in frame] == ["the line is not JSON"]
     assert all(word in done.stderr for word in (b"printed", b"written", b"spawned"))
 
 

@@ -21,6 +21,17 @@ SELECT DISTINCT m.message_id
    AND instr(m.content, :name) > 0
  ORDER BY m.seq DESC LIMIT :limit;
 
+-- name: users_words
+-- Messages of users with a phrase, newest first; :among the newest rows of the archive that have it.
+SELECT DISTINCT m.message_id
+  FROM (SELECT rowid AS r FROM message_index WHERE message_index MATCH :match ORDER BY rowid DESC LIMIT :among) f
+  LEFT JOIN message_passages p ON f.r >= :base AND p.passage_id = f.r - :base
+  JOIN messages m ON m.message_id = coalesce(p.message_id, f.r)
+ WHERE m.role = 'user' AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
+   AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
+   AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
+ ORDER BY m.message_id DESC LIMIT :limit;
+
 -- name: sizes
 -- The approximate number of index rows: messages and further passages.
 SELECT coalesce((SELECT max(message_id) FROM messages), 0),
@@ -52,25 +63,27 @@ SELECT count(*) FROM message_index f
 SELECT count(*) FROM (SELECT 1 FROM summary_index WHERE summary_index MATCH :match LIMIT :limit);
 
 -- name: candidates
--- The best rows by bm25: message, and the start of the passage (none for the first); only those that match :needed,
--- too, if given: bm25 costs the most. The unary + keeps the index from being queried once per message of the scope.
-SELECT coalesce(p.message_id, t.r), p.start
+-- The best rows by bm25: message, the start of the passage (none for the first), conversation; only those that match
+-- :needed, too, if given: bm25 costs the most. With :anywhere, of all conversations: cheaper where the scope is most of
+-- the archive. The unary + keeps the index from being queried once per message of the scope.
+SELECT coalesce(p.message_id, t.r), p.start, m.conversation_id
   FROM (SELECT f.rowid AS r, bm25(message_index) AS b FROM message_index f
          WHERE message_index MATCH :match
            AND (:needed IS NULL OR +f.rowid IN (SELECT rowid FROM message_index WHERE message_index MATCH :needed))
-           AND (:everything OR +f.rowid IN (
-               SELECT message_id FROM messages
-                WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
-                  AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
-                  AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before)
+           AND (:anywhere OR +f.rowid IN (
+               SELECT message_id FROM messages WHERE conversation_id IN (SELECT value FROM json_each(:conversations))
                UNION ALL
-               SELECT :base + passage_id FROM message_passages WHERE message_id IN (
-                   SELECT message_id FROM messages
-                    WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
-                      AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
-                      AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before))))
+               SELECT :base + passage_id FROM message_passages JOIN messages USING (message_id)
+                WHERE conversation_id IN (SELECT value FROM json_each(:conversations))))
+           AND (:since IS NULL AND :before IS NULL OR EXISTS (
+               SELECT 1 FROM messages WHERE message_id = CASE WHEN f.rowid < :base THEN f.rowid ELSE
+                          (SELECT message_id FROM message_passages WHERE passage_id = f.rowid - :base) END
+                  AND (:since IS NULL OR unixepoch(created_at, 'subsec') * 1000 >= :since)
+                  AND (:before IS NULL OR unixepoch(created_at, 'subsec') * 1000 < :before)))
          ORDER BY b LIMIT :limit) t
-  LEFT JOIN message_passages p ON t.r >= :base AND p.passage_id = t.r - :base;
+  LEFT JOIN message_passages p ON t.r >= :base AND p.passage_id = t.r - :base
+  LEFT JOIN messages m ON m.message_id = coalesce(p.message_id, t.r)
+ ORDER BY t.b;
 
 -- name: candidate_summaries
 SELECT x.summary_id
