@@ -336,12 +336,10 @@ class _SummaryDraft:
 
     def _directs(self, place: int) -> bool:
         """Whether a unit is shaped like an order; it is asked for each unit that follows."""
-        known = self.directing.get(place)
-        if known is None:
-            # A user's own wish for the time to come is no order: it is kept, as a quotation.
+        if place not in self.directing:  # a user's own wish for the time to come is no order: it is kept as a quotation
             is_users = self.entries[self.units.entries[place]].role == "user"
-            known = self.directing[place] = (is_override if is_users else is_directive)(self.units.texts[place])
-        return known
+            self.directing[place] = (is_override if is_users else is_directive)(self.units.texts[place])
+        return self.directing[place]
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
