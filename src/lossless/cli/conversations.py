@@ -35,7 +35,6 @@ from lossless.cli.screen import Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import SummaryKind
 from lossless.model.messages import ROLES
-from lossless.recall.results import parse_reference
 from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
 
@@ -363,6 +362,8 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
 
 def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
     """What a message, a summary or a file holds."""
+    from lossless.recall.results import parse_reference
+
     found = parse_reference(name.removeprefix("#"))
     if found.kind == "message":
         what = "conversation or message" if _NUMBER.fullmatch(name) else "message"

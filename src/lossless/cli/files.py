@@ -25,9 +25,8 @@ from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summ
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.references import DEFAULT_STUB_BYTES
 from lossless.files.vault import set_users
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import parse_time
-from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
-from lossless.recall.results import parse_reference
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -129,6 +128,8 @@ def show_file(
     """
     if start_line is not None and end_line is not None and end_line < start_line:
         raise usage_error("--end-line is before --start-line.")
+    from lossless.recall.results import parse_reference
+
     named = parse_reference(name, numbers=False)
     if named.kind != "file":
         raise BadInput(f"{named.id} is not a stored file: its id begins with file_")

@@ -29,12 +29,7 @@ from lossless.cli.output import to_json
 from lossless.cli.screen import Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
-from lossless.model.records import unpack_cursor
-from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
-from lossless.recall.query import EMPTY_HINT
-from lossless.recall.results import NOTHING_FOUND_HINT, start_from_cursor
-from lossless.recall.scope import OUT_OF_SCOPE, Caller, is_subagent_key
-from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, unpack_cursor
 from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
@@ -50,7 +45,7 @@ if TYPE_CHECKING:
     from lossless.model.records import TimeRange
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.results import SearchHit
-    from lossless.recall.scope import SearchIn, SortOrder
+    from lossless.recall.scope import Caller, SearchIn, SortOrder
     from lossless.settings import Settings
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -84,6 +79,9 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 
     What is wrong is raised.
     """
+    from lossless.recall.scope import OUT_OF_SCOPE
+    from lossless.recall.tools import TOOLS_BY_NAME, read_arguments
+
     tool = TOOLS_BY_NAME[name]
     caller, where = _caller(engine, target)
     given = {key: value for key, value in args.items() if value is not None}
@@ -102,6 +100,8 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 
 def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, dict[str, Any]]:
     """Who asks, and what it says about where to look; what is named must be there."""
+    from lossless.recall.scope import Caller, is_subagent_key
+
     if target is None:
         return Caller(is_owner=True), {"allConversations": True}
     target = target.settled(engine)
@@ -216,10 +216,13 @@ def _flags(ignore_case: bool, fixed: bool) -> str:
 
 def check_cursor(cursor: str | None) -> None:
     """A cursor that is none of a search is an error of its option."""
+    if cursor is None:
+        return
+    from lossless.recall.results import start_from_cursor
+
     try:
-        if cursor is not None:
-            check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
-            start_from_cursor(cursor)
+        check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
+        start_from_cursor(cursor)
     except (BadInput, ValueError) as error:
         raise bad_option("--cursor", str(error)) from None
 
@@ -443,6 +446,9 @@ def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
 
 
 def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
+    from lossless.recall.query import EMPTY_HINT
+    from lossless.recall.results import NOTHING_FOUND_HINT
+
     for item in data["items"]:
         snippet = styled(item["snippet"], "")
         for start, end in item["matches"]:

@@ -284,9 +284,7 @@ class _SummaryDraft:
             if not neighbours:
                 is_fact = len(covered) >= _LEAST_NAMED and not self.marked.isdisjoint(covered)
                 return group if is_fact or self.takes_small_talk else []
-            best = max(
-                neighbours, key=lambda place: (place in self.taken, len(self.terms[place] - self.empty - covered))
-            )
+            best = max(neighbours, key=lambda at: (at in self.taken, len(self.terms[at] - self.empty - covered)))
             group = sorted([*group, best])
             covered |= self.terms[best] - self.empty
         return group

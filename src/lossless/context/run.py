@@ -26,7 +26,14 @@ from lossless.context.render import (
 )
 from lossless.context.repair import make_valid, provider_rules
 from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
-from lossless.model.context import EvidenceNeed, MessageItem, SummaryItem, fresh_tail_start, prompt_tokens
+from lossless.model.context import (
+    EvidenceNeed,
+    MessageItem,
+    SummaryItem,
+    fresh_tail_start,
+    newest_user_index,
+    prompt_tokens,
+)
 from lossless.model.messages import Message
 from lossless.model.search_text import unspaced_runs
 
@@ -457,13 +464,15 @@ class PromptBuilder:
 
         Evidence that no longer fits is removed all at once, and none is chosen while less than the maximum share of
         evidence is free. So it is removed at most once before the next fold. Where items are left out anyway, one or
-        two of the steps in which they are left out are always kept free for it, and it leaves with the messages that it
-        was chosen for.
+        two of the steps in which they are left out are kept free for it, unless the newest turn is long, and it leaves
+        with the messages that it was chosen for.
         """
         if source is None:
             return self.fitting_prompt(policy), ()
         cap = int(EVIDENCE_SHARE * policy.capacity)
-        is_full = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
+        turn = prompt_tokens(self.items[newest_user_index(self.items) or 0 :])
+        is_over = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
+        is_full = is_over and 2 * turn <= policy.capacity
         if is_full:
             cap = min(cap, policy.step * math.ceil(self.request.evidence_tokens / policy.step))
         prompt = self.fitting_prompt(replace(policy, reserved=policy.reserved + cap) if is_full else policy)

@@ -25,6 +25,8 @@ class PageStart:
     id: int | str
 
 
+#: The bytes of a page of a file's text.
+MIN_PAGE_BYTES, MAX_PAGE_BYTES, DEFAULT_PAGE_BYTES = 1024, 512_000, 32_768
 #: Longer strings are not cursors.
 _MAX_CURSOR_CHARS = 8_000
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import state_time
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
@@ -103,7 +104,6 @@ def _with_content(lines: Sequence[str], page: TextPage) -> str:
     return "\n".join([*lines, "content", page.text, *rest])
 
 
-MIN_PAGE_BYTES, MAX_PAGE_BYTES, DEFAULT_PAGE_BYTES = 1024, 512_000, 32_768
 _CHUNK = 1 << 16
 _SNIFFED = 4096
 _LARGEST = 1 << 50

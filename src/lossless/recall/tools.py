@@ -20,10 +20,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput, LosslessError
 from lossless.model.conversations import Session, as_session
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import parse_time
 from lossless.recall import calls
 from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
-from lossless.recall.describe import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, vault_opener
+from lossless.recall.describe import vault_opener
 from lossless.recall.evidence import grep_without_question
 from lossless.recall.scope import Caller, visible_conversations
 from lossless.recall.search import SearchLimits, grep
