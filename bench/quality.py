@@ -46,6 +46,12 @@ CPU time on {machine}; `floor` is the same rows written by plain SQL.
 
 {speed}
 
+## Size
+
+An archive on disk, with its search index, against what came in.
+
+{size}
+
 ## Figures that others publish
 
 Few measure the same thing. Answers graded by a model depend on that model, and say little about the memory below it.
@@ -92,13 +98,18 @@ def page() -> str:
     """The page, from the newest results."""
     path = RESULTS / "ingest.json"
     machine = json.loads(path.read_text(encoding="utf-8"))["machine"] if path.exists() else {}
-    told = f"{machine.get('cores')} shared cores, Python {machine.get('python')}, SQLite {machine.get('sqlite')}"
+    where = f"{machine.get('cores')} shared cores, Python {machine.get('python')}, SQLite {machine.get('sqlite')}"
     speed = [
         {"what": row["what"], "ms": row["ours ms"], "floor": row.get("ratio")}
         for row in rows_of("ingest")
         if "ours ms" in row
     ]
     speed += [{"what": row["what"], "ms": row["ours"], "floor": None} for row in rows_of("loop") if row["unit"] == "ms"]
+    sizes = [
+        {"what": row["what"], "measured": row.get("MB", row.get("ratio")), "aim": row["aim"]}
+        for row in rows_of("ingest")
+        if "ours ms" not in row
+    ]
     return PAGE.format(
         search=table(search_rows(), ("questions", "count", "R@5", "R@10", "R@50", "NDCG@10")),
         evidence=table(
@@ -106,8 +117,9 @@ def page() -> str:
         ),
         small_talk=", ".join(f"{row['added %']} %" for row in rows_of("evidence-small-talk")) or "not measured",
         summaries=table(rows_of("retention-summaries")),
-        machine=told,
+        machine=where,
         speed=table([{"what": row["what"], "ms": row["ms"], "× floor": row["floor"]} for row in speed]),
+        size=table(sizes),
     )
 
 

@@ -48,13 +48,7 @@ class OpenClaw(Host):
         return Use("exec", {"command": command})
 
     def start(self) -> None:
-        """A gateway on a busy machine may lose its own lease while it starts; it is then started once more."""
-        try:
-            self.gateway.start()
-        except RuntimeError:
-            self.gateway.process.kill()
-            self.gateway.process.wait()
-            self.gateway.start()
+        self.gateway.start()
 
     def ask(self, text: str) -> str:
         return self.gateway.ask(text)

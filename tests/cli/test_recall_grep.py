@@ -123,7 +123,7 @@ def test_a_snippet_is_short_and_on_one_line(lcm: Lcm, archive: Path) -> None:
         (("grep", "x", "--role", "user"), 2),
         (("grep", "x", "--limit", 0), 2),
         (("grep", "x", "--sort", "best"), 2),
-        (("grep", "x", "--after", "yesterday"), 2),
+        (("grep", "x", "--after", "some day"), 2),
         (("grep", "x", "--session-key", "nobody"), 3),
         (("grep", "x", "--conversation-id", 1, "--session-key", "k"), 2),
     ],

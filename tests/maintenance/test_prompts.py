@@ -78,8 +78,8 @@ def test_what_was_folded_stands_before_the_question_with_its_reason() -> None:
 
 
 def test_a_prompt_that_leaves_messages_out_has_space_for_evidence() -> None:
-    with lossless.open(":memory:", lossless.Settings(fresh_tail_count=8), background=False) as engine:
-        engine.append(SESSION, [*history(600), question(0)])
+    with open_folded() as engine:
+        engine.append(SESSION, [*history(600)[240:], question(0)])
         made = engine.assemble(SESSION, budget=BUDGET)
         (block,) = blocks(made.messages)
         assert made.messages[-2]["content"] == block

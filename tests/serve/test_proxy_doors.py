@@ -102,10 +102,10 @@ def test_the_token_is_passed_on_in_no_combination_of_headers(pairs: list[tuple[s
     assert all(value in own | {"sk-1", "Bearer sk-1"} for value in granted.key_headers.values())
 
 
-@pytest.mark.parametrize("path", [f"/v1/models?key={TOKEN}", f"/v1/{TOKEN.replace('-', '%2d')}"])
-def test_the_token_in_the_address_is_refused(engine: lossless.Engine, path: str) -> None:
+@pytest.mark.parametrize("address", [f"/v1/models?key={TOKEN}", f"/v1/{TOKEN.replace('-', '%2d')}"])
+def test_the_token_in_the_address_is_refused(engine: lossless.Engine, address: str) -> None:
     with Provider() as provider, proxied(engine, provider) as url:
-        answer = post(url + path, json=BODY, headers=GOOD)
+        answer = post(url + address, json=BODY, headers=GOOD)
         assert answer.status_code == 400
         assert "in the URL" in answer.text
         assert not provider.requests

@@ -463,16 +463,17 @@ class PromptBuilder:
         """What fits, and evidence in the remaining space: while everything fits, nothing is dropped for it.
 
         Evidence that no longer fits is removed all at once, and none is chosen while less than the maximum share of
-        evidence is free. So it is removed at most once before the next fold. Where items are left out anyway, one or
-        two of the steps in which they are left out are kept free for it, unless the newest turn is long, and it leaves
-        with the messages that it was chosen for.
+        evidence is free. So it is removed at most once before the next fold. Where summaries are shown and items are
+        left out anyway, one or two of the steps in which they are left out are kept free for it, unless the newest turn
+        is long, and it leaves with the messages that it was chosen for.
         """
         if source is None:
             return self.fitting_prompt(policy), ()
         cap = int(EVIDENCE_SHARE * policy.capacity)
         turn = prompt_tokens(self.items[newest_user_index(self.items) or 0 :])
         is_over = self.material.unread > 0 or prompt_tokens(self.items) > policy.limit
-        is_full = is_over and 2 * turn <= policy.capacity
+        is_folded = any(isinstance(item, SummaryItem) for item in self.items)
+        is_full = is_over and is_folded and 2 * turn <= policy.capacity
         if is_full:
             cap = min(cap, policy.step * math.ceil(self.request.evidence_tokens / policy.step))
         prompt = self.fitting_prompt(replace(policy, reserved=policy.reserved + cap) if is_full else policy)

@@ -37,7 +37,7 @@ def say(text: str) -> None:
     print(text, flush=True)  # noqa: T201
 
 
-def until(what: str, condition: Callable[[], Any], seconds: float = 30) -> None:
+def until(what: str, condition: Callable[[], Any], seconds: float = 120) -> None:
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, f"{what} did not come about"
@@ -164,7 +164,7 @@ def check_reset(gateway: Gateway, said: int) -> None:
 def one_shot(gateway: Gateway) -> None:
     """A run of its own on the same archive, which ends by itself."""
     gateway.run("agent", "--local", "--agent", "main", "--json", "-m", "turn o: one shot", seconds=240)
-    until("the end of Python", lambda: not gateway.children(), 10)
+    until("the end of Python", lambda: not gateway.children())
 
 
 def check_archive(gateway: Gateway, turns: int) -> None:

@@ -160,7 +160,20 @@ class Gateway:
         self.output.close()
 
     def start(self) -> None:
-        """Start the gateway and wait until it answers."""
+        """Start the gateway and wait until it answers.
+
+        On a busy machine it may lose its own lease while it starts, or its port: it is then started once more.
+        """
+        try:
+            self._start()
+        except RuntimeError:
+            if self.process.poll() is None:
+                self.process.kill()
+                self.process.wait()
+            self.output.close()
+            self._start()
+
+    def _start(self) -> None:
         self.output: IO[bytes] = self.log.open("ab")
         options = ["--port", str(self.port), "--bind", "loopback", "--auth", "token", "--token", _TOKEN]
         command = ["node", str(self.program), "gateway", "run", *options]
@@ -174,8 +187,8 @@ class Gateway:
     def stop(self) -> None:
         """Stop it as a service manager does; nothing of it may be left."""
         self.process.send_signal(signal.SIGTERM)
-        self.process.wait(60)
-        until = time.monotonic() + 10
+        self.process.wait(120)
+        until = time.monotonic() + 60
         while self.children() and time.monotonic() < until:
             time.sleep(0.1)
 
@@ -225,7 +238,7 @@ class Gateway:
             "json",
             *arguments,
         ]
-        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=60)
+        done = subprocess.run(command, env=self.env, capture_output=True, text=True, check=False, timeout=180)
         if done.returncode != 0:
             raise RuntimeError(f"{arguments}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
         found: dict[str, Any] = json.loads(done.stdout)["data"]

@@ -121,7 +121,7 @@ SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.v
         WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
           AND coalesce(p.tool_name, '') NOT GLOB '*lcm_[a-z]*' AND coalesce(c.tool_name, '') NOT GLOB '*lcm_[a-z]*'
           AND NOT EXISTS (
-              SELECT 1 FROM json_each(CASE WHEN length(c.tool_input) > 4000 OR NOT json_valid(c.tool_input) THEN '{}'
+              SELECT 1 FROM json_each(CASE WHEN length(c.tool_input) > 4000 OR NOT instr(c.tool_input, 'lcm') OR NOT json_valid(c.tool_input) THEN '{}'
                                            WHEN json_type(c.tool_input) <> 'text' THEN c.tool_input
                                            WHEN json_valid(c.tool_input ->> '$') THEN c.tool_input ->> '$' ELSE '{}' END) a
                WHERE a.key IN ('id', 'name', 'tool') AND a.value GLOB '*lcm_[a-z]*' AND a.value NOT GLOB '*lcm_*[^a-z_]*'
