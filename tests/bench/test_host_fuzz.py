@@ -76,6 +76,8 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("head cut", 9_608_658),
         ("deletes", 9_608_641),
         ("edits several", 9_614_883),
+        ("edits and cuts off", 9_606_763),
+        ("edits and cuts off", 9_613_394),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -4,7 +4,10 @@
 - Missing between two shown events: at most one exchange leaves the context (`GONE`); a longer run, and tool rounds,
   stay: the host only saves room. What comes and goes (`transient`) leaves.
 - Missing behind the last shown one: it leaves if the host went on differently. If it shows nothing after it, the
-  host may have gone back or may show an old window: nothing is demanded (`EITHER`).
+  host may have gone back or may show an old window: nothing is demanded (`EITHER`). Nor is it where only an edited
+  message is known and the very short one behind it says what the newest said: the host may have gone on from the edit
+  with the same word, or the window has moved on to its newest message, behind a notice that changes. Content cannot
+  decide that, so it may be a replay, as far as `ambiguous` says.
 - An unknown head in place of two or more rows is the host's own summary: a row, never a version.
 - Missing in front: the window slid, all stays. The system prompt is no anchor; with nothing else in common, all stays.
 - The order is the host's.
@@ -60,6 +63,7 @@ class Expected:
         if call.key is not None and (call.key, call.shown) in self._batches:
             return []
         self._batches.add((call.key, call.shown))
+        before = {unit: unit.words for unit in self.context}
         listed: list[Unit] = []
         for one in call.shown:
             (self.loose if one.regrouped else self.wordings).update(one.words.pieces)
@@ -67,7 +71,7 @@ class Expected:
                 if unit not in listed:
                     listed.append(unit)
         if call.verb == "sync":
-            self._lay_over(listed)
+            self._lay_over(listed, {unit for unit in listed if unit.words != before.get(unit, unit.words)})
         else:
             self._add(listed, call.verb)
         return listed
@@ -103,7 +107,7 @@ class Expected:
             self.unordered = True
         self.context += fresh
 
-    def _lay_over(self, listed: list[Unit]) -> None:
+    def _lay_over(self, listed: list[Unit], edited: set[Unit]) -> None:
         here = set(listed)
         old = self.context
         places = [place for place, unit in enumerate(old) if unit in here]
@@ -111,6 +115,7 @@ class Expected:
         first, last = (body[0], body[-1]) if body else (len(old), -1)
         spoken = [unit for unit in listed if unit.words.role != "system"]
         went_on = bool(body) and spoken[-1] is not old[last] and not _looks_old(spoken, old, last)
+        went_on = went_on and not (len(body) == 1 and old[last] in edited and _may_have_moved_on(spoken, old))
         for run in _runs(old, here):
             for place in run:
                 old[place].state = _state_of(old, run, place, (first, last), went_on=went_on)
@@ -137,6 +142,12 @@ def _looks_old(spoken: list[Unit], old: list[Unit], last: int) -> bool:
     return fresh == [unit.words for unit in old[last + 1 : last + 1 + len(fresh)]]
 
 
+def _may_have_moved_on(spoken: list[Unit], old: list[Unit]) -> bool:
+    """Whether a very short message with the words of the newest one follows the first."""
+    newest = next(unit for unit in reversed(old) if unit.words.role != "system")
+    return any(unit.words.is_short and unit.words.said == newest.words.said for unit in spoken[1:2])
+
+
 def _runs(old: list[Unit], here: set[Unit]) -> list[list[int]]:
     """Places of units that are not shown, in runs."""
     runs: list[list[int]] = [[]]
@@ -158,11 +169,11 @@ def _state_of(old: list[Unit], run: list[int], place: int, ends: tuple[int, int]
         return GONE if went_on else EITHER
     rest = [old[other].words for other in run if not old[other].transient]
     if any(words.calls or words.role == "tool" for words in rest):
-        return KEEP
+        return unit.state
     roles = [words.role for words in rest]
     if roles in (["user"], ["assistant"], ["user", "assistant"]):
         return GONE
-    return EITHER if len(roles) <= 2 else KEEP
+    return EITHER if len(roles) <= 2 else unit.state
 
 
 def _merged(old: list[Unit], listed: list[Unit], here: set[Unit]) -> list[Unit]:

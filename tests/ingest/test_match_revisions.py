@@ -216,6 +216,8 @@ def test_a_decorated_newest_message_is_one_row(engine: lossless.Engine, decorate
     engine.sync(SESSION, log)
     assert contents(engine) == context(engine) == [body["content"] for body in log]
     assert versions(engine, 1) == [decorate(log[0]["content"], 0)]
+    (logged,) = engine.browse.context_sizes(1, 9)  # consecutive revisions share an entry
+    assert (logged.action, logged.tokens_after) == ("revise", engine.archive.context.tokens(1))
 
 
 def test_a_trailing_system_message_does_not_pile_up(engine: lossless.Engine) -> None:

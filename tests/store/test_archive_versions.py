@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from datetime import UTC, datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
@@ -263,6 +264,29 @@ def test_verify_names_what_was_changed_or_lost(tmp_path: Path, damage: str) -> N
         assert engine.verify().ok
         engine.archive.database.run(damage)
         assert not engine.verify().ok
+
+
+def test_digests_of_versions_that_an_older_release_wrote_as_rows_are_still_checked(tmp_path: Path) -> None:
+    path = tmp_path / "lcm.db"
+    with open_engine(path) as engine:
+        ids = [first(engine, {"role": "user", "content": f"The ferry {n} leaves at nine"}) for n in range(2)]
+        for id_ in ids:
+            revise(engine.archive, id_, {"role": "user", "content": "No boat today"})
+    digests = "SELECT 'message_versions', json_array(message_id), substr(digest, 17) FROM message_extras"
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute(f"INSERT INTO row_digests {digests}")
+        connection.execute("UPDATE message_extras SET digest = substr(digest, 1, 16)")
+    with open_engine(path) as engine:
+        assert engine.verify().ok
+        revise(engine.archive, ids[0], {"role": "user", "content": "A boat at ten"})
+        assert engine.verify().ok
+        left = engine.archive.database.rows("SELECT row_key FROM row_digests WHERE name = 'message_versions'")
+        assert left == [(f"[{ids[1]}]",)]
+    with closing(apsw.Connection(str(path))) as connection:
+        connection.execute("UPDATE message_versions SET at = at + 1")
+    with open_engine(path) as engine:
+        found = {(problem.table, problem.id) for problem in engine.verify().problems}
+        assert found == {("message_versions", f"[{id_}]") for id_ in ids}
 
 
 def test_an_index_that_was_lost_is_made_again(tmp_path: Path) -> None:

@@ -38,6 +38,7 @@ from lossless.model.identity import identity_hash, words_digest
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import MessageLike, ToolCall
 from lossless.model.records import ContextChange, TailRow
+from lossless.store.context import REVISE
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import Appended, NewMessage
 from lossless.store.state import WITH_IDS, WITHOUT_IDS
@@ -483,7 +484,7 @@ def write_versions(
     if revised:
         archive.summaries.mark_stale(revised, now)
         after = archive.context.tokens(conversation.id)
-        change = ContextChange("revise", "sync", "revised", (), tuple(revised), None, before or 0, after)
+        change = ContextChange(REVISE, "sync", "revised", (), tuple(revised), None, before or 0, after)
         archive.context.log(conversation.id, change, now)
     return len(revised)
 

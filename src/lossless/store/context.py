@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ArchiveCorrupt, NotFound, Stale
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 _INGEST = load_queries("ingest")
 _UNREACHABLE, _LOST_SUMMARIES = load_queries("verify")["unreachable"], load_queries("rebuilding")["lost_summaries"]
 CLAW_ACTOR = "lossless-claw"
+#: The action of a change of words; and within what time, and up to how many messages, consecutive ones share an entry.
+REVISE = "revise"
+_ONE_ENTRY, _MOST_REVISED = timedelta(hours=1), 64
 _PAGE = 512
 #: The columns of an item: its role, the reference's count of its tokens, and the budget estimate.
 _ROLE, _TOKENS, _BUDGET = 3, 4, 7
@@ -385,7 +388,17 @@ class ContextItems(TableAccess):
         return column_time(self._value("last_fold", conversation_id=conversation_id))
 
     def log(self, conversation_id: int, change: ContextChange, now: datetime) -> None:
-        """Add a log entry about a change, in the transaction of the change."""
+        """Add a log entry about a change, in the transaction of the change.
+
+        A revision takes the place of the entry just before it if that is a recent revision, too, and lists its messages
+        as well: a host that decorates its newest message revises one in every turn.
+        """
+        if change.action == REVISE:
+            recent = {"since": state_time(now - _ONE_ENTRY), "most": _MOST_REVISED}
+            joined = self._row("join_revision", recent | {"conversation_id": conversation_id})
+            if joined is not None:
+                revised = tuple(dict.fromkeys((*json.loads(joined[0]), *change.added)))
+                change = replace(change, added=revised, tokens_before=joined[1])
         self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
 

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import blake2b
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -460,13 +460,14 @@ def _identity(metadata: dict[str, Any]) -> ModelIdentity | None:
 
 _DIGEST_QUERIES = load_queries("row_digests")
 _DIGEST_PAGE = 500
-#: Bytes of each half of `message_extras.digest`: for the indexed text, and for everything that is rebuilt.
+#: Bytes of each part of `message_extras.digest`: for the indexed text, for everything that is rebuilt, for versions.
 DIGEST_BYTES = 8
+_TEXT, _MESSAGE, _VERSIONS = (slice(n * DIGEST_BYTES, (n + 1) * DIGEST_BYTES) for n in range(3))
 #: The state key that says that all rows of our own tables have digests.
 COMPLETE_KEY = "row_digests"
 #: The key of payload digests.
 PAYLOADS_KEY = "payloads"
-_MESSAGES_NAME = "messages"
+_MESSAGES_NAME, _VERSIONS_NAME = "messages", "message_versions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -508,7 +509,7 @@ DIGESTED_TABLES = {
         DigestedTable("context_log", ("log_id",), True),
         DigestedTable("former_summaries", ("log_id", "summary_id"), True),
         DigestedTable("transcript_records", ("conversation_id", "record_key"), True),
-        DigestedTable("message_versions", ("message_id",), True),
+        DigestedTable(_VERSIONS_NAME, ("message_id",), True),
         DigestedTable("stale_summaries", ("summary_id", "message_id"), True),
         DigestedTable("fork_sources", ("conversation_id", "source_id"), True),
         DigestedTable("pruned_histories", ("number",), True),
@@ -601,8 +602,10 @@ class RowDigests(TableAccess):
             for name, some in keys.items():
                 if name == _MESSAGES_NAME:
                     self._put_messages([int(key) for key in some])
-                else:
-                    self._put(DIGESTED_TABLES[name], some)
+                    continue
+                is_inside = name == _VERSIONS_NAME
+                inside = self._put_messages(chain(*map(json.loads, some)), revised=True) if is_inside else ()
+                self._put(DIGESTED_TABLES[name], [key for key in some if key not in inside])
             self._run("digested", last=found[-1][0])
 
     def note_message(self, message_id: int) -> None:
@@ -624,18 +627,29 @@ class RowDigests(TableAccess):
             self._put_messages(ids)
             done += len(ids)
         for one in DIGESTED_TABLES.values():
-            known = set(self._column("known", name=one.table))
+            known = set(self._column("all_known", name=one.table))
             lacking = [key for key, _ in self._digests(one) if key not in known]
             self._put(one, lacking)
             done += len(lacking)
         self._run("set_complete", name=COMPLETE_KEY)
         return done
 
-    def _put_messages(self, ids: Sequence[int]) -> None:
-        found = [
-            (known[:DIGEST_BYTES] + digest, id_) for id_, known, digest in self._messages(ids) if known is not None
+    def _put_messages(self, ids: Iterable[int], *, revised: bool = False) -> Collection[str]:
+        """Write the digests of messages with indexed text, and of their versions if these are new to it.
+
+        Returns the keys of those versions; digests of other versions are rows like those of other tables.
+        """
+        found = [(id_, known, digest) for id_, known, digest in self._messages(list(ids)) if known is not None]
+        new = {id_ for id_, known, _ in found if revised or len(known) == DIGEST_BYTES}
+        keys = {f"[{id_}]" for id_ in (new if revised else self._column("versioned", by_ids(new)))}
+        versions = dict(self._digests(DIGESTED_TABLES[_VERSIONS_NAME], keys))
+        self._run_many("drop", [{"name": _VERSIONS_NAME, "key": key} for key in keys])
+        digests = [
+            (known[_TEXT] + digest + (versions.get(f"[{id_}]", b"") if id_ in new else known[_VERSIONS]), id_)
+            for id_, known, digest in found
         ]
-        self._run_many("set_message", found)
+        self._run_many("set_message", digests)
+        return keys
 
     def _put(self, one: DigestedTable, keys: Sequence[str]) -> None:
         found = dict(self._digests(one, keys))
@@ -656,7 +670,7 @@ class RowDigests(TableAccess):
         after = 0
         while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
             for id_, known, digest in self._messages(ids):
-                if known is not None and known[DIGEST_BYTES:] != digest:
+                if known is not None and known[_MESSAGE] != digest:
                     yield id_
             after = ids[-1]
 
@@ -677,7 +691,8 @@ class RowDigests(TableAccess):
 
     def payloads(self) -> tuple[dict[str, bytes], frozenset[str]]:
         """The digests of file contents, by file id, and the keys of the rows that we have written."""
-        return dict(self._rows("all_known", name=PAYLOADS_KEY)), frozenset(self._column("known", name="large_files"))
+        ours = frozenset(self._column("all_known", name="large_files"))
+        return dict(self._rows("all_known", name=PAYLOADS_KEY)), ours
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
@@ -688,7 +703,7 @@ class RowDigests(TableAccess):
         for row in self._rows("messages", wanted):
             yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
 
-    def _digests(self, one: DigestedTable, keys: Sequence[str] | None = None) -> Iterator[tuple[str, bytes]]:
+    def _digests(self, one: DigestedTable, keys: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """Rows of a table, all or some: their keys and expected digests."""
         if one.table not in self._columns:
             self._columns[one.table] = one.columns(self._db)

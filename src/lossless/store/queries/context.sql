@@ -146,6 +146,13 @@ SELECT 1 FROM (SELECT removed, added FROM context_log WHERE conversation_id = :c
  WHERE EXISTS (SELECT 1 FROM json_each(g.added) a JOIN json_each(:left) l ON l.value = a.value)
    AND EXISTS (SELECT 1 FROM json_each(g.removed) r JOIN json_each(:back) b ON b.value = r.value) LIMIT 1;
 
+-- name: join_revision
+-- Removes the newest change if it is a recent revision of few messages.
+DELETE FROM context_log
+ WHERE log_id = (SELECT max(log_id) FROM context_log WHERE conversation_id = :conversation_id)
+   AND action = 'revise' AND at >= :since AND json_valid(added) AND json_array_length(added) BETWEEN 1 AND :most - 1
+RETURNING added, tokens_before;
+
 -- name: log
 INSERT INTO context_log (conversation_id, at, actor, action, cause, removed, added, ordinal, tokens_before, tokens_after, detail)
 VALUES (:conversation_id, :at, :actor, :action, :cause, :removed, :added, :ordinal, :tokens_before, :tokens_after, :detail);

@@ -28,11 +28,14 @@ UPDATE message_extras SET digest = ? WHERE message_id = ?;
 -- name: messages_without
 SELECT message_id FROM message_extras WHERE length(digest) = :half LIMIT :limit;
 
--- name: known
-SELECT row_key FROM row_digests WHERE name = :name;
+-- name: versioned
+SELECT DISTINCT message_id FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: all_known
-SELECT row_key, digest FROM row_digests WHERE name = :name;
+-- Those of versions are, but for some of older releases, the third part of the digest of their message.
+SELECT row_key, digest FROM row_digests WHERE name = :name
+UNION ALL
+SELECT json_array(message_id), substr(digest, 17) FROM message_extras WHERE :name = 'message_versions' AND length(digest) > 16;
 
 -- name: set_complete
 INSERT INTO archive_state (name, value) VALUES (:name, 1) ON CONFLICT (name) DO UPDATE SET value = 1;

@@ -53,7 +53,7 @@ SELECT x.message_id, 'it has no message' FROM message_extras x LEFT JOIN message
  WHERE m.message_id IS NULL
 UNION ALL
 SELECT message_id, 'its fingerprint or digest has the wrong size' FROM message_extras
- WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) NOT IN (8, 16));
+ WHERE length(fingerprint) <> 16 OR (digest IS NOT NULL AND length(digest) NOT IN (8, 16, 24));
 
 -- name: message_extras.lost
 -- A message of ours whose extras are gone; other programs give every message a part with their own id.

@@ -5,7 +5,7 @@
 CREATE TABLE IF NOT EXISTS message_extras (
     message_id  INTEGER PRIMARY KEY REFERENCES messages (message_id) ON DELETE CASCADE,
     fingerprint BLOB NOT NULL,
-    digest      BLOB,              -- 8 bytes of the indexed text, 8 of all that is rebuilt; NULL until it is indexed
+    digest      BLOB,              -- 8 bytes of the indexed text, 8 of all that is rebuilt, 8 of versions; NULL until it is indexed
     claimed     INTEGER NOT NULL,  -- 1 once a producer without entry ids has brought it
     preamble    INTEGER NOT NULL DEFAULT 0,  -- 1 for a system prompt at the head of a window
     format      TEXT,              -- the codec it came through; NULL for plain
