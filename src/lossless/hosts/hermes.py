@@ -110,7 +110,7 @@ class LosslessEngine(ContextEngine):
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
             window, model = split_joined(self.engine, self._session, messages), self._growth.model
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
-            self._growth.learn(self.engine, wire_tokens(messages), tokens)
+            self._growth.learn(self.engine, self._session, wire_tokens(messages), tokens)
 
 
 def register(ctx: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import partial
+from hashlib import blake2b
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +63,8 @@ def _end_of_ours(text: str, is_ours: Callable[[Message], str | None]) -> int | N
 
 #: A prompt must have grown by so many tokens to tell anything.
 _LEAST = 500
+#: The last prompt as the archive keeps it: its session, its size by our estimate, and by the provider's count.
+_KEPT = re.compile(r"([0-9a-f]{16}) ([0-9]{1,9}) ([0-9]{1,9})")
 
 
 @dataclass(slots=True)
@@ -81,7 +84,20 @@ class PromptGrowth:
         self.estimated, self.reported = estimated, reported
         return None if is_first or added < _LEAST or counted <= 0 else (added, counted)
 
-    def learn(self, engine: Engine, estimated: int, reported: int | None) -> None:
-        """Let the archive know what a prompt tells about its model's tokenizer."""
-        if self.model and reported and (grown := self.seen(estimated, reported)):
+    def learn(self, engine: Engine, session: Session, estimated: int, reported: int | None) -> None:
+        """Let the archive know what a prompt tells about its model's tokenizer.
+
+        The last prompt is kept there, too, for hosts that start a process for each turn.
+        """
+        if not self.model or not reported:
+            return
+        place = blake2b(str(session.key).encode(), digest_size=8).hexdigest()
+        if not self.reported:
+            kept = _KEPT.fullmatch(engine.host.last_prompt(self.model))
+            if kept is not None and kept[1] == place:
+                self.estimated, self.reported = int(kept[2]), int(kept[3])
+        before = self.reported
+        if grown := self.seen(estimated, reported):
             engine.host.learn(self.model, *grown)
+        if self.reported != before:
+            engine.host.keep_last_prompt(self.model, f"{place} {self.estimated} {self.reported}")

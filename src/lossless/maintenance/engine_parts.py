@@ -391,6 +391,10 @@ class BackgroundWorker:
         return waiting
 
 
+#: The state key of the last prompt of a model.
+_LAST_PROMPT = "last_prompt:"
+
+
 class HostSupport(EngineGroup):
     """`engine.host`: the space in a prompt, providers' feedback, and the end of sessions and sub-agents."""
 
@@ -449,6 +453,15 @@ class HostSupport(EngineGroup):
 
         with self._archive.writing():
             record_token_count(self._archive, model, estimated, reported, self._parts.clock(), refused=refused)
+
+    def last_prompt(self, model: str) -> str:
+        """The sizes of a model's last prompt, as `keep_last_prompt` kept them; empty when there is none."""
+        return self._archive.guards.remembered(_LAST_PROMPT + model) or ""
+
+    def keep_last_prompt(self, model: str, sizes: str) -> None:
+        """Keep the sizes of a prompt for the host's next process."""
+        with self._archive.writing():
+            self._archive.guards.remember(_LAST_PROMPT + model, sizes)
 
     def end(self, session: Session | str, reason: str) -> Conversation | None:
         """The host says that a session has ended: restarts change nothing, `deleted` closes it, others reset it."""
