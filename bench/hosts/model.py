@@ -24,8 +24,13 @@ if TYPE_CHECKING:
 
 #: What stands in a prompt for history that it leaves out, and what brings some of it back unasked.
 SUMMARY = re.compile(r'<summary id="(sum_[0-9A-Za-z_-]+)"|<(lossless_reference) ')
-EVIDENCE = re.compile(r"<lossless_(?:claw_prompt_recall|evidence)\b")
-OURS = re.compile(r"<(summary|lossless_reference|lossless_claw_prompt_recall|lossless_evidence)\b.*?</\1>", re.DOTALL)
+EVIDENCE = re.compile(r"<lossless_claw_prompt_recall>\n|<lossless_evidence trust=")
+#: The instructions to the model name these marks, too, but without attributes.
+OURS = re.compile(
+    r"<(summary|lossless_reference|lossless_evidence) .*?</\1>"
+    r"|<lossless_claw_prompt_recall>\n.*?</lossless_claw_prompt_recall>",
+    re.DOTALL,
+)
 #: A host that folds its own history asks the same model, with the same tools, in words like these.
 _FOLDING = re.compile(r"detailed summary|handoff summary|summary of (?:the|this|our) conversation", re.IGNORECASE)
 #: Claude Code puts what it has to say itself at the end of what a tool said.
