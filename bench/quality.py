@@ -106,7 +106,7 @@ def page() -> str:
     ]
     speed += [{"what": row["what"], "ms": row["ours"], "floor": None} for row in rows_of("loop") if row["unit"] == "ms"]
     sizes = [
-        {"what": row["what"], "measured": row.get("MB", row.get("ratio")), "aim": row["aim"]}
+        {"what": row["what"], "measured": row["ratio"], "aim": row["aim"]}
         for row in rows_of("ingest")
         if "ours ms" not in row
     ]
