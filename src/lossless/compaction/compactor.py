@@ -441,8 +441,8 @@ class Compactor:
         size: tuple[int, int] | None = None,
     ) -> CompactionDecision:
         id_, budget = request.conversation.id, history.tokens
-        stored, limit = size or self.archive.context_size(id_)
-        framing, threshold = framed_tokens(0, limit), policy.threshold_tokens(budget)
+        stored, items = size or self.archive.context_size(id_)
+        framing, threshold = framed_tokens(0, items), policy.threshold_tokens(budget)
         if stored + framing > threshold:
             framing = self._framing(id_)
         if stored + framing > threshold:

@@ -194,7 +194,7 @@ def plan_window(
     """
     known = [stored.known(event) for event in events]
     place = {row.id: n for n, row in enumerate(stored.rows)}
-    remaining = cache(lambda: {row.fingerprint for row in hidden()})
+    hidden_prints = cache(lambda: {row.fingerprint for row in hidden()})
     found = match(
         [
             MatchedMessage(
@@ -206,7 +206,7 @@ def plan_window(
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
-        has_left=lambda n: events[n].fingerprint in remaining(),
+        has_left=lambda n: events[n].fingerprint in hidden_prints(),
     )
     rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
     for n, row in enumerate(known):

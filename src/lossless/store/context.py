@@ -402,9 +402,9 @@ class ContextItems(TableAccess):
         self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
 
-    def has_returned(self, conversation_id: int, *, remaining: Sequence[int], back: Sequence[int]) -> bool:
+    def has_returned(self, conversation_id: int, *, gone: Sequence[int], back: Sequence[int]) -> bool:
         """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
-        values = {"conversation_id": conversation_id, "left": json.dumps(remaining), "back": json.dumps(back)}
+        values = {"conversation_id": conversation_id, "left": json.dumps(gone), "back": json.dumps(back)}
         return self._row("has_returned", values) is not None
 
     def _forget_tokens(self, conversation_id: int) -> None:

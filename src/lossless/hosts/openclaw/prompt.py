@@ -164,19 +164,19 @@ _KEPT_FREE = 0.5
 _TELLING_CHARS = 1_000
 
 
-def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]], room: int) -> int:
+def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]], space: int) -> int:
     """What the host is going to add to the prompt: the steps of the turn so far, which only its budget tells of.
 
-    It reserves room for them by their length, so the densest result in the window says how many tokens that may be.
-    They are counted in tenths of the room: else each step would change the prompt.
+    It reserves space for them by their length, so the densest result in the window says how many tokens that may be.
+    They are counted in tenths of the space: else each step would change the prompt.
     """
     offered, whole = int_param(params, "tokenBudget"), int_param(params, "promptBudget")
     if offered is None or whole is None or offered >= whole:
         return 0
     texts = [compared_message(message).text for message in window if message.get("role") == "toolResult"]
     dense = [_HOST_CHARS * budget_tokens(text) / len(text) for text in texts if len(text) >= _TELLING_CHARS]
-    tenth = max(1, room // 10)
-    return max(room // 4, ceil((whole - offered) * max([_LEAST_DENSITY, *dense]) / tenth) * tenth)
+    tenth = max(1, space // 10)
+    return max(space // 4, ceil((whole - offered) * max([_LEAST_DENSITY, *dense]) / tenth) * tenth)
 
 
 def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -185,8 +185,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
     """
     params, engine, session = call.params, bridge.engine, session_param(call.params)
-    told = {name: params.get(name) for name in ("tokenBudget", "promptBudget")}
-    window, limits = messages_param(params), bridge.limits(session, told)
+    budgets = {name: params.get(name) for name in ("tokenBudget", "promptBudget")}
+    window, limits = messages_param(params), bridge.limits(session, budgets)
     frame = limits["overhead"] or 0
     all_there_is = (limits["budget"] or engine.settings.default_token_budget) - frame
     offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
