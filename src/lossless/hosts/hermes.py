@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
-from lossless.hosts.adapter import Raw, extra, frame_tokens, messages_with_warning, recall_json, wire_tokens
-from lossless.hosts.hermes_messages import PromptGrowth, split_joined
+from lossless.hosts import adapter
+from lossless.hosts.adapter import PromptGrowth, Raw, wire_tokens
 from lossless.model.conversations import Session
 from lossless.recall.tools import openai_tools
 
-with extra("hermes"):
+with adapter.extra("hermes"):
     from agent.context_engine import ContextEngine
 
 if TYPE_CHECKING:
@@ -83,12 +83,15 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits besides the host's own prompt and tools."""
         self._keep(messages)
-        budget = max(self.threshold_tokens - frame_tokens(messages, current_tokens), self.threshold_tokens // 4) or None
+        budget = (
+            max(self.threshold_tokens - adapter.frame_tokens(messages, current_tokens), self.threshold_tokens // 4)
+            or None
+        )
         self.engine.compact(self._session, budget=budget, force=force)
         asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
         made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
-        return messages_with_warning(made)
+        return adapter.messages_with_warning(made)
 
     def get_tool_schemas(self) -> list[Raw]:
         """The recall tools."""
@@ -98,7 +101,7 @@ class LosslessEngine(ContextEngine):
         """Answer a recall tool, as JSON, and leave room for more; what is new in the window can be found by it."""
         self._keep(details.get("messages"))
         size = self.context_length or self.engine.settings.default_token_budget
-        return recall_json(self.engine, self._session, name, args, size)
+        return adapter.recall_json(self.engine, self._session, name, args, size)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
         """Another model, another window."""
@@ -108,7 +111,7 @@ class LosslessEngine(ContextEngine):
     def _keep(self, messages: list[Raw] | None) -> None:
         if messages:
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-            window, model = split_joined(self.engine, self._session, messages), self._growth.model
+            window, model = adapter.split_joined(self.engine, self._session, messages), self._growth.model
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
             self._growth.learn(self.engine, self._session, wire_tokens(messages), tokens)
 
