@@ -27,7 +27,6 @@ from lossless.settings.load import (
     settings_by_key,
     unusable_config,
 )
-from lossless.settings.model_rules import SCOPES
 from lossless.settings.setting import Setting, shorten_value, snake_case
 
 if TYPE_CHECKING:
@@ -94,7 +93,7 @@ def read_plain(setting: Setting, text: str) -> object:
         value: object = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):
         value = UNSET
-    is_text = isinstance(kind, TextValue | TextList) or kind is SCOPES
+    is_text = isinstance(kind, TextValue | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
