@@ -138,7 +138,7 @@ def test_the_choice_is_never_beaten(candidates: list[ContextThresholdOverride]) 
     settings = Settings(context_threshold_overrides=tuple(candidates))
     given = {"provider": "p", "model": "m", "window": 20, "session": "s"}
     best = choose_override(settings.context_threshold_overrides, **given)  # type: ignore[arg-type]
-    holding = [one for one in candidates if one.holds(**given)]  # type: ignore[arg-type]
+    holding = [one for one in candidates if choose_override((one,), **given)]  # type: ignore[arg-type]
     assert (best is None) == (not holding)
     if best is not None:
         assert best == next(one for one in holding if one.specificity == max(item.specificity for item in holding))
