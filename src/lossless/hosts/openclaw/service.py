@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput
-from lossless.hosts.openclaw import commands, context_engine, prompt, status
+from lossless.hosts.openclaw import commands, context_engine, prompt
 from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
 from lossless.hosts.openclaw.rpc import HostError, Peer
 from lossless.recall.delegate import DelegateError
@@ -78,7 +78,7 @@ _FREE: dict[str, Method] = {
     "onSubagentEnded": context_engine.subagent_ended,
     "tool.call": call_tool,
     "command": commands.run_command,
-    "control": status.control,
+    "control": commands.control,
     "hook.gateway_start": context_engine.gateway_start,
 }
 METHODS: dict[str, Method] = {**_STORING, **_FOLDING, **_FREE}

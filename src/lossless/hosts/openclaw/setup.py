@@ -99,7 +99,11 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
         if _is_installed(after) and (is_known or not was_there):
             work.replaced[_WHOLE] = {"before": former if is_known else text, "after": text_digest(made)}
     work.edits = [FileEdit(path, text, made, "; ".join(work.changes))]
-    noted = _record(work.replaced, old)
+    if work.replaced == _recorded(old):
+        noted = old if work.replaced else None
+    else:
+        items = [{"path": path, **item} for path, item in work.replaced.items()]
+        noted = json.dumps(items, indent=2) + "\n" if items else None
     if old is not None or noted is not None:
         work.edits.append(FileEdit(record, old, noted, "what `lcm disconnect openclaw` puts back", is_private=True))
     return work
@@ -138,14 +142,6 @@ def _recorded(text: str | None) -> dict[tuple[str, ...], dict[str, Any]]:
     if not isinstance(known.get(_WHOLE, {}).get("before", ""), str | None):
         del known[_WHOLE]
     return known
-
-
-def _record(replaced: Mapping[tuple[str, ...], Mapping[str, Any]], old: str | None) -> str | None:
-    if replaced == _recorded(old):
-        return old if replaced else None
-    return (
-        json.dumps([{"path": path, **item} for path, item in replaced.items()], indent=2) + "\n" if replaced else None
-    )
 
 
 def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any], by_hand: str) -> str | None:
@@ -241,12 +237,14 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
     config = _inner(entry, "config")
-    if not config.keys() - {"python"} and (place := _older_settings(document)) is not None:
-        known, refused = accepted_config(place[1])
-        work.remarks += [f"{place[0]}.{key} is not taken over: {why}" for key, why in refused.items()]
+    older = ((".".join(block), _at(document, block)) for block in HOST_CONFIG_BLOCKS[1:])
+    place, found = next(((place, found) for place, found in older if isinstance(found, dict) and found), ("", {}))
+    if not config.keys() - {"python"} and found:
+        known, refused = accepted_config(found)
+        work.remarks += [f"{place}.{key} is not taken over: {why}" for key, why in refused.items()]
         if known:
             config.update(known)
-            notes.append(f"{name}.config has the settings of {place[0]}")
+            notes.append(f"{name}.config has the settings of {place}")
     _put(config, "python", python, f"{name}.config", notes)
     hooks = _inner(entry, "hooks")
     _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
@@ -256,15 +254,6 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
         )
     _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
     _allow(entry, "subagent", _models(config, "expansion"), name, notes)
-
-
-def _older_settings(document: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Settings that stand in another place than ours, and that place."""
-    for block in HOST_CONFIG_BLOCKS[1:]:
-        found = _at(document, block)
-        if isinstance(found, dict) and found:
-            return ".".join(block), found
-    return None
 
 
 def _list(value: object) -> list[Any]:
@@ -315,7 +304,9 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):
         return
-    is_ours = _has_our_entry(document, former)
+    had_python = _at(document, (*_ENTRY, "config", "python")) is not None
+    # made by an installation, and not by the user before it
+    is_ours = _ENTRY not in former and (bool(former) or _is_installed(document) or had_python)
     load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
     if isinstance(load, dict) and isinstance(load.get("paths"), list) and any(map(_is_ours, load["paths"])):
         load["paths"] = [place for place in load["paths"] if not _is_ours(place)]
@@ -337,13 +328,6 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
         else:
             del slots["contextEngine"]
             notes.append("plugins.slots.contextEngine is the host's own again")
-
-
-def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
-    """Whether the plugin's entry was made by an installation, and not by the user before it."""
-    if _ENTRY in former:
-        return False
-    return bool(former) or _is_installed(document) or _at(document, (*_ENTRY, "config", "python")) is not None
 
 
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
