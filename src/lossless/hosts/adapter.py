@@ -28,9 +28,7 @@ from lossless.providers.token_limits import (
     PromptLimits,
     conversation_budget,
     parse_too_long,
-    recall_result,
     recall_text,
-    recall_tool_tokens,
     shows_all,
     window_tokens,
 )
@@ -211,17 +209,6 @@ def warn_over_budget(over: int, why: str) -> None:
         warnings.warn(f"this prompt is {over:,} tokens over its budget: {why}", RuntimeWarning, stacklevel=4)
 
 
-def messages_with_warning(made: Assembled) -> list[Raw]:
-    """The messages of a prompt; with a warning when they are more than its budget."""
-    warn_over_budget(made.receipt.over, made.receipt.why_over)
-    return made.messages
-
-
-def frame_tokens(messages: Sequence[Raw], counted: int | None) -> int:
-    """What is sent besides messages, when a whole prompt was counted; else what we add ourselves."""
-    return recall_tool_tokens(policy=False) if counted is None else max(counted - wire_tokens(messages), 0)
-
-
 def check_budget(budget: Any, name: str = "budget") -> Any:
     """A number of tokens, or None; raises BadInput for anything else."""
     if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
@@ -255,12 +242,6 @@ def session_or_new(session: str | Session | None, kind: str) -> Session:
         return session
     program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"
     return Session(key=f"{kind}:{program}:{secrets.token_hex(8)}" if session is None else session)
-
-
-def recall_json(engine: Engine, session: Session, name: str, args: Any, size: int) -> str:
-    """What a recall tool answers, as JSON; of a prompt of this size it leaves room for more."""
-    found = recall_result(engine, session, name, args, size // ANSWER_SHARE)
-    return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
 
 def plain_json(value: Any) -> Any:

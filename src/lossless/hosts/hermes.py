@@ -5,12 +5,14 @@ plugins: {enabled: [lcm]} and context: {engine: lcm} in Hermes' configuration sw
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
 from lossless.hosts import adapter
 from lossless.hosts.adapter import PromptGrowth, Raw, wire_tokens
 from lossless.model.conversations import Session
+from lossless.providers.token_limits import recall_result, recall_tool_tokens
 from lossless.recall.tools import openai_tools
 
 with adapter.extra("hermes"):
@@ -83,15 +85,16 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits besides the host's own prompt and tools."""
         self._keep(messages)
-        budget = (
-            max(self.threshold_tokens - adapter.frame_tokens(messages, current_tokens), self.threshold_tokens // 4)
-            or None
-        )
+        limit, frame = self.threshold_tokens, recall_tool_tokens(policy=False)
+        if current_tokens is not None:  # a whole prompt was counted
+            frame = max(current_tokens - wire_tokens(messages), 0)
+        budget = max(limit - frame, limit // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
         asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
         made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
-        return adapter.messages_with_warning(made)
+        adapter.warn_over_budget(made.receipt.over, made.receipt.why_over)
+        return made.messages
 
     def get_tool_schemas(self) -> list[Raw]:
         """The recall tools."""
@@ -101,7 +104,8 @@ class LosslessEngine(ContextEngine):
         """Answer a recall tool, as JSON, and leave room for more; what is new in the window can be found by it."""
         self._keep(details.get("messages"))
         size = self.context_length or self.engine.settings.default_token_budget
-        return adapter.recall_json(self.engine, self._session, name, args, size)
+        found = recall_result(self.engine, self._session, name, args, size // adapter.ANSWER_SHARE)
+        return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
         """Another model, another window."""

@@ -79,7 +79,7 @@ def _skill_in(folder: Path) -> Path:
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
     hook, server = commands
-    return _in_order(
+    return in_order(
         json_edits_adding(places.settings, lambda settings: with_hooks(settings, hook, EVENTS), without_hooks),
         json_edits_adding(places.servers, lambda config: with_server(config, server), without_server),
         [_skill_edit(places.skill, skill_text())],
@@ -88,14 +88,14 @@ def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
-    return _in_order(
+    return in_order(
         json_edits_removing(places.settings, without_hooks),
         json_edits_removing(places.servers, without_server),
         [_skill_edit(places.skill, None)],
     )
 
 
-def _in_order(*groups: list[FileEdit]) -> list[FileEdit]:
+def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     """The files of the host first, then the records of what they held."""
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
