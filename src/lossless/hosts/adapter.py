@@ -56,7 +56,6 @@ Block = dict[str, Any]
 
 
 def text_block(text: str) -> Block:
-    """A block of text."""
     return {"type": "text", "text": text}
 
 
@@ -158,7 +157,6 @@ class WindowSync:
 
     @property
     def size(self) -> int:
-        """Tokens that a prompt may have."""
         return self.budget or self.engine.settings.default_token_budget
 
     def carrying(self, chat: Raw, own: Any) -> Raw:
@@ -190,7 +188,6 @@ class WindowSync:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The recall tools, to be declared in the framework's way."""
         return TOOLS
 
 
@@ -204,7 +201,6 @@ def _runs(messages: Sequence[Message]) -> list[list[Message]]:
 
 
 def warn_over_budget(over: int, why: str) -> None:
-    """Warn that a prompt is larger than the budget, when it is."""
     if over > 0:
         warnings.warn(f"this prompt is {over:,} tokens over its budget: {why}", RuntimeWarning, stacklevel=4)
 

@@ -102,7 +102,6 @@ _FEATURES = ("codex_hooks", "hooks")
 
 
 def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
-    """The files of a person."""
     home = env.get("CODEX_HOME")
     folder = expand_path(home) if home else Path(env.get("HOME") or Path.home()) / ".codex"
     return HostFiles(folder / "hooks.json", folder / "config.toml")
@@ -114,7 +113,6 @@ def project_files(project: Path) -> HostFiles:
 
 
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
-    """What is to be written; a second time there is nothing to write."""
     path, (hook, server) = places.servers, commands
     hooks = json_edits_adding(places.settings, lambda found: with_hooks(found, hook, EVENTS), without_hooks)
     config = edits_adding(path, lambda text: with_server(path, text, server), lambda text: without_server(path, text))
@@ -122,7 +120,6 @@ def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
 
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
-    """What is to be taken away: ours, and nothing else."""
     path = places.servers
     config = edits_restoring(path, lambda text: without_server(path, text))
     if is_own_server(servers_in(path, config[0].after or "").get(SERVER_NAME)):

@@ -83,7 +83,6 @@ class LosslessPlugin(BasePlugin):
         await asyncio.to_thread(self._windows.refused, session, error, overhead, model)
 
     async def after_run_callback(self, *, invocation_context: Any) -> None:
-        """Forget the run's requests."""
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
 
@@ -108,7 +107,6 @@ class RecallTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
-        """Answer as an agent of the session would get it."""
         return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
 
 

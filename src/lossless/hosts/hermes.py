@@ -67,7 +67,6 @@ class LosslessEngine(ContextEngine):
         self._keep(messages)
 
     def update_from_response(self, usage: Raw) -> None:
-        """What the provider counted."""
         for kind in ("prompt", "completion", "total"):
             setattr(self, f"last_{kind}_tokens", int(usage.get(f"{kind}_tokens") or 0))
 
@@ -97,7 +96,6 @@ class LosslessEngine(ContextEngine):
         return made.messages
 
     def get_tool_schemas(self) -> list[Raw]:
-        """The recall tools."""
         return [tool["function"] for tool in openai_tools()]
 
     def handle_tool_call(self, name: str, args: Raw, **details: Any) -> str:
@@ -108,7 +106,6 @@ class LosslessEngine(ContextEngine):
         return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
-        """Another model, another window."""
         self._growth, self.context_length = PromptGrowth(model or None), context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 

@@ -55,7 +55,6 @@ class LosslessMiddleware(AgentMiddleware):
         return response
 
     async def awrap_model_call(self, request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
-        """The same for async agents."""
         session = current_session()
         fitted = await asyncio.to_thread(self._fitted, session, request)
         try:
@@ -130,7 +129,6 @@ def current_session() -> Session:
 
 
 def sent_tools(tools: Iterable[Any]) -> list[Raw]:
-    """Tools as they are sent."""
     return [tool if isinstance(tool, dict) else convert_to_openai_tool(tool) for tool in tools]
 
 

@@ -48,7 +48,6 @@ class LosslessSaver(BaseCheckpointSaver):
         return done
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """The same for async graphs."""
         done = await self._saver.aput(config, checkpoint, metadata, new_versions)
         await asyncio.to_thread(self._keep, config, checkpoint, new_versions)
         return done
@@ -61,7 +60,6 @@ class LosslessSaver(BaseCheckpointSaver):
         return self._fitted(current_session(), messages, tools)
 
     async def afit(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> list[Any]:
-        """The same inside an async node."""
         return await asyncio.to_thread(self._fitted, current_session(), messages, tools)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LosslessSaver:

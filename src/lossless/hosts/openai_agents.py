@@ -89,7 +89,6 @@ class LosslessSession:
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
-        """The recall tools for this session's agents."""
         self._overhead = self._overhead or recall_tool_tokens(policy=False)
         return [self._tool(tool.name, tool.help, tool.schema) for tool in TOOLS]
 
@@ -121,7 +120,6 @@ class LosslessSession:
 
     @property
     def _item_budget(self) -> int:
-        """What the items may take."""
         return self._limits.capacity(self.session)
 
     @property

@@ -50,7 +50,6 @@ class Lossless(AbstractCapability[Any]):
         return RECALL_POLICY
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        """The recall tools."""
         return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in self.windows.tools])
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
@@ -65,7 +64,6 @@ class Lossless(AbstractCapability[Any]):
     async def after_model_request(
         self, ctx: RunContext[Any], *, request_context: ModelRequestContext, response: ModelResponse
     ) -> ModelResponse:
-        """Keep the reply."""
         window = list(from_pydantic(self.windows, [*ctx.messages, response]))
         counted, sent = response.usage.input_tokens, _overhead_and_model(request_context)
         await asyncio.to_thread(self.windows.turn, _session(ctx), window, counted, *sent)

@@ -140,7 +140,6 @@ def format_total(known: Decimal, unknown_calls: int = 0) -> str:
 
 
 def read_prices(setting: Iterable[ModelPrice]) -> dict[str, ModelPrice]:
-    """The user's prices by `provider/model`."""
     return {price.model: price for price in setting}
 
 

@@ -190,7 +190,6 @@ class Credential:
     source: str = ""
 
     def redact(self, text: str) -> str:
-        """`text` with the secret masked."""
         return text.replace(self.secret, "[secret]") if len(self.secret) >= 6 else text
 
 

@@ -282,7 +282,6 @@ def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
 
 
 def _odd_answer(endpoint: Endpoint, body: object, error: Exception) -> Completion:
-    """Parses a response that the library rejects."""
     name = endpoint.name
     if response.answer_is_auth_failure(body):
         raise ModelAuth(f"{name}: {_redact(endpoint, response.error_message(body))}")

@@ -107,7 +107,6 @@ def _without_closed_blocks(text: str) -> str:
 
 
 def block_types(response: object) -> tuple[str, ...]:
-    """The distinct types of all blocks in an answer, for diagnosis."""
     return tuple(dict.fromkeys(_types(response, 0)))
 
 
@@ -162,7 +161,6 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    """The usage in an answer."""
     for level in _envelopes(response):
         raw = level.get("usage")
         if isinstance(raw, Mapping):

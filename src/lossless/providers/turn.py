@@ -280,7 +280,6 @@ class Turn:
         return True
 
     def feed(self, event: Raw) -> list[Raw]:
-        """The events to forward for one that arrived."""
         return self.stream.feed(event)
 
     def end(self) -> list[Raw] | None:
@@ -330,7 +329,6 @@ class Turn:
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
-        """Whether the client's own window fits as it would be sent."""
         there = self._history(report.conversation or self.keeping.session).tokens
         if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True

@@ -540,7 +540,6 @@ class Proxy:
 
 
 def _history(given: str | None, options: ProxyOptions, *, is_named: bool) -> History:
-    """The history mode of a request: from its header, else the default."""
     history = options.history if given is None else given.strip().lower()
     if history == "window":
         return "window"
@@ -573,7 +572,6 @@ def _plain(path: str) -> str:
 
 
 def _at_provider(path: str, provider: str) -> str:
-    """The path below the provider's base URL."""
     path = _below(path, f"/{provider}")
     return _below(path, "/v1") if provider == "openai" else path
 

@@ -94,7 +94,6 @@ class SessionFinder:
                     self._responses.popitem(last=False)
 
     def release(self, session: Session | None) -> None:
-        """A request of this session has ended."""
         if session is not None:
             with self._lock:
                 running = self._busy.pop(session.name, 1) - 1

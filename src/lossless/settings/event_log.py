@@ -66,7 +66,6 @@ class EventLog:
 
     @staticmethod
     def of(settings: Settings, clock: Callable[[], datetime] = _now) -> EventLog:
-        """The log that the settings describe."""
         return EventLog(
             settings.independent_log_file_file,
             settings.independent_log_file_max_file_bytes,

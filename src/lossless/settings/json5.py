@@ -57,7 +57,6 @@ def _wrong(text: str, at: int, why: str) -> ValueError:
 
 
 def _space(text: str, at: int) -> int:
-    """Where space and comments at a position end."""
     found = _SPACE.match(text, at)
     return at if found is None else found.end()
 
@@ -78,7 +77,6 @@ def _value(text: str, at: int, depth: int) -> Json5Node:
 
 
 def _held(text: str, start: int, depth: int) -> Json5Node:
-    """An object or a list."""
     is_object = text[start] == "{"
     close = "}" if is_object else "]"
     members: list[Json5Node] = []

@@ -205,7 +205,6 @@ class TextValue(ValueKind):
 
 
 def one_of(*words: str) -> TextValue:
-    """One of a few words."""
     return TextValue("choice", "one of " + ", ".join(words), lambda text: text in words, words=words)
 
 

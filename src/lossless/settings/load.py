@@ -365,7 +365,6 @@ def load(
 def load_at(
     places: ProcessEnvironment, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None
 ) -> LoadedSettings:
-    """Loads the settings for these locations."""
     notices: list[SettingNotice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)

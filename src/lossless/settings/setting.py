@@ -57,7 +57,6 @@ class Setting(NamedTuple):
 
     @property
     def env_names(self) -> tuple[str, ...]:
-        """Its environment variables, preferred first."""
         names = (self.env, *(alias.env for alias in self.aliases))
         return tuple(name for name in names if name)
 
@@ -76,7 +75,6 @@ class Setting(NamedTuple):
         return self._ask(self.kind.parse, text, source)
 
     def dump(self, value: object) -> object:
-        """The value as a config file holds it."""
         return None if value is None else self.kind.dump(value)
 
     def _ask(self, question: Callable[[V], T], value: V, source: str) -> T:

@@ -203,7 +203,6 @@ def json_line(value: object) -> str:
 
 
 def messages_jsonl(messages: Iterable[AgentMessage]) -> str:
-    """One message a line."""
     return "".join(json_line(message) + "\n" for message in messages)
 
 

@@ -15,7 +15,6 @@ CONFIG_VARIABLE = "LCM_HOOK_CONFIG"
 
 
 def cache_folder() -> str:
-    """Where notes lie."""
     state = os.environ.get("XDG_STATE_HOME") or os.path.join(os.path.expanduser("~"), ".local", "state")
     return os.path.join(state, "lossless", "hooks")
 

@@ -143,7 +143,6 @@ def skill_text() -> str:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a text is as it was written."""
     found = _SEAL.search(text)
     return found is not None and _digest(text[: found.start()]) == found[1]
 

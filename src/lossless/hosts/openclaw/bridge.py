@@ -64,7 +64,6 @@ class Bridge:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_turn(self, session: Session) -> None:
-        """A turn of a session begins."""
         with self.state(session) as state:
             state.largest, state.smallest, state.offered = state.offered or state.largest, None, None
             state.rendered = frozenset()
@@ -111,7 +110,6 @@ class Bridge:
 
 
 def session_param(params: Mapping[str, Any]) -> Session:
-    """The session that a call is about."""
     return Session(key=text_param(params, "sessionKey"), id=text_param(params, "sessionId"))
 
 

@@ -39,7 +39,6 @@ def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def help_text() -> str:
-    """What can be typed."""
     rows = [f"/lossless {name}{takes and f' {takes}'}: {does}" for name, (takes, does) in SLASH_COMMANDS.items()]
     return "\n".join(["`/lcm` is the same as `/lossless`.", *rows])
 
@@ -85,7 +84,6 @@ def _focus_text(found: FocusStatus | None) -> str:
 
 
 def _perform(bridge: Bridge, call: PluginCall, session: Session, verb: str, rest: str) -> str:
-    """Do what one of the shorter commands says."""
     engine = bridge.engine
     match verb:
         case "backup":

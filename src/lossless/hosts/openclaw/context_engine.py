@@ -112,7 +112,6 @@ def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """One message that is new."""
     message = call.params.get("message")
     if not isinstance(message, dict):
         raise BadInput("message must be an object")
@@ -121,7 +120,6 @@ def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def ingest_batch(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """Messages that are new."""
     report = _append(bridge, call, messages_param(call.params))
     return {"ingestedCount": report.stored + report.replayed}
 
@@ -212,7 +210,6 @@ def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def session_end(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """The host has closed a session."""
     session, engine = session_param(call.params), bridge.engine
     cursor = engine.transcripts.cursor(session)
     engine.host.end(session, text_param(call.params, "reason") or "unknown")

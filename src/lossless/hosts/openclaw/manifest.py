@@ -107,13 +107,11 @@ def declarations() -> dict[str, Any]:
 
 
 def files() -> dict[str, str]:
-    """The generated files by name."""
     made = {"openclaw.plugin.json": manifest(), "declared.json": declarations()}
     return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in made.items()}
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or check them."""
     folders = [argument for argument in arguments if argument != "--check"]
     if len(folders) != 1:
         sys.stderr.write("usage: python -m lossless.hosts.openclaw.manifest [--check] FOLDER\n")

@@ -136,7 +136,6 @@ def _meetings(
 
 
 def estimate_messages(messages: Sequence[dict[str, Any]]) -> int:
-    """An estimate of what messages take in a prompt."""
     return window_tokens({"role": message.get("role"), "content": message.get("content")} for message in messages)
 
 

@@ -142,7 +142,6 @@ class Peer:
         self._lock, self._writing = threading.Lock(), threading.Lock()
 
     def serve(self, answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]) -> None:
-        """Answer calls until the plugin hangs up."""
         for line in self._reader:
             if line.isspace():
                 continue
@@ -240,7 +239,6 @@ class Peer:
         return reply.get("result")
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
-        """Tell the plugin something that needs no answer."""
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
 

@@ -92,7 +92,6 @@ class Service:
         self._bridge: Bridge | None = None
 
     def answer(self, call: PluginCall) -> object:
-        """The result of one call."""
         if call.method == "initialize":
             return self._initialize(call)
         if call.method == "shutdown":
@@ -116,7 +115,6 @@ class Service:
         return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
-        """Close the archive."""
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             bridge.engine.close()
