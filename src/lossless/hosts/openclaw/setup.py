@@ -13,7 +13,7 @@ from lossless.hosts.config_files import FileEdit, duplicate_key_text, read_text,
 from lossless.hosts.openclaw.bridge import qualified_model
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
 from lossless.settings.json5 import edit_json5, parse_json5, repeated_key
-from lossless.settings.load import HOST_CONFIG_BLOCKS
+from lossless.settings.load import HOST_CONFIG_BLOCKS, includes_others, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -111,8 +111,8 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
 
 def _is_installed(document: dict[str, Any]) -> bool:
     """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be the user's own."""
-    paths = _at(document, ("plugins", "load", "paths"))
-    return _at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
+    paths = value_at(document, ("plugins", "load", "paths"))
+    return value_at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
 
 def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
@@ -127,7 +127,7 @@ def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
         raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
     if (key := repeated_key(found)) is not None:
         raise BadInput(f"{duplicate_key_text(path, key)}. {by_hand}")
-    if "$include" in before or _includes(before.get("plugins")):
+    if "$include" in before or includes_others(before.get("plugins")):
         raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
     return text, before
 
@@ -156,12 +156,6 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
 
-def _includes(value: object) -> bool:
-    if isinstance(value, dict):
-        return "$include" in value or any(map(_includes, value.values()))
-    return isinstance(value, list) and any(map(_includes, value))
-
-
 # --- in ---
 
 
@@ -170,7 +164,7 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
     if not was_there:
         work.replaced.clear()
     for path, emptied in _MADE:
-        inside = _at(document, path[:-1])
+        inside = value_at(document, path[:-1])
         if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
             work.replaced[path] = {"after": emptied}
     notes, plugins = work.changes, _inner(document, "plugins")
@@ -216,12 +210,6 @@ def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple
             work.replaced[*path, key] = {"before": before[key], "after": value}
 
 
-def _at(document: object, path: Sequence[str]) -> Any:
-    for name in path:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
 def _is_ours(place: object) -> bool:
     """Whether a folder holds this plugin, perhaps of another version."""
     if not isinstance(place, str):
@@ -237,7 +225,7 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
     config = _inner(entry, "config")
-    older = ((".".join(block), _at(document, block)) for block in HOST_CONFIG_BLOCKS[1:])
+    older = ((".".join(block), value_at(document, block)) for block in HOST_CONFIG_BLOCKS[1:])
     place, found = next(((place, found) for place, found in older if isinstance(found, dict) and found), ("", {}))
     if not config.keys() - {"python"} and found:
         known, refused = accepted_config(found)
@@ -304,7 +292,7 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):
         return
-    had_python = _at(document, (*_ENTRY, "config", "python")) is not None
+    had_python = value_at(document, (*_ENTRY, "config", "python")) is not None
     # made by an installation, and not by the user before it
     is_ours = _ENTRY not in former and (bool(former) or _is_installed(document) or had_python)
     load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
@@ -332,7 +320,7 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
 
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
     """What stood at a path before, unless it was changed meanwhile."""
-    inside = _at(document, path[:-1])
+    inside = value_at(document, path[:-1])
     if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
         return
     if "before" in item:
