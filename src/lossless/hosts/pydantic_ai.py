@@ -135,8 +135,7 @@ def _request_part(part: Any) -> Raw:
     if isinstance(part, messages.RetryPromptPart) and part.tool_name is None:
         return {"role": "user", "content": part.model_response()}
     if isinstance(part, messages.ToolReturnPart | messages.RetryPromptPart):
-        is_return = isinstance(part, messages.ToolReturnPart)
-        content = part.model_response_str() if is_return else part.model_response()
+        content = part.model_response_str() if isinstance(part, messages.ToolReturnPart) else part.model_response()
         return {"role": "tool", "tool_call_id": part.tool_call_id, "name": part.tool_name, "content": content}
     given = getattr(part, "content", "")
     return {"role": "user", "content": given if isinstance(given, str) else adapter.chat_content(map(_block, given))}
