@@ -68,7 +68,7 @@ class ClientEvents:
             return [event]
         self._kinds[raw.get("type")] = type(event)
         self._held[id(raw)] = (raw, event)
-        shown = [self._object(one) for one in self._turn.feed(raw)]
+        shown = [self._object(one) for one in self._turn.stream.feed(raw)]
         if shown:
             del self._held[id(raw)]
         return shown

@@ -295,7 +295,7 @@ class RelayResponse(Response):
                     done, shown = (raw, shown) if b"[DONE]" in raw else (done, shown + raw)
                     continue
                 held[id(data)] = raw, data
-                seen = turn.feed(data)
+                seen = turn.stream.feed(data)
                 shown += b"".join(_bytes(one, held, named=named) for one in seen)
                 if seen:
                     del held[id(data)]
