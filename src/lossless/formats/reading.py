@@ -305,9 +305,12 @@ def _openai_item(part: Part) -> RawObject | None:
 
 
 def _identity(body: RawObject) -> ModelIdentity | None:
-    names = [name for key in ("provider", "api", "model") if isinstance(name := body.get(key), str) and name]
+    found = (body.get(key) for key in ("provider", "api", "model"))
+    provider, api, model = (name if isinstance(name, str) else "" for name in found)
+    if not (provider and api and model):
+        return None
     answered = body.get("responseModel")
-    return ModelIdentity(*names, answered if isinstance(answered, str) else None) if len(names) == 3 else None
+    return ModelIdentity(provider, api, model, answered if isinstance(answered, str) else None)
 
 
 def _time(body: RawObject) -> datetime | None:

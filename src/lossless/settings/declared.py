@@ -30,7 +30,6 @@ from lossless.settings.model_rules import (
     SCOPES,
     ContextThresholdOverride,
     ModelPrice,
-    RecallScopeRule,
     Route,
 )
 from lossless.settings.setting import Setting, SettingAlias, declare, mask_passwords
@@ -280,7 +279,7 @@ class Settings:
         "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
         ours=True,
     )
-    recall_scope_overrides: tuple[RecallScopeRule, ...] = recall(
+    recall_scope_overrides: tuple[str, ...] = recall(
         (),
         SCOPES,
         "Another `recallScope` for some hosts, agents or sessions, by the key: `agent:support:**=session`; the first "

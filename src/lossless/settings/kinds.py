@@ -209,18 +209,26 @@ def one_of(*words: str) -> TextValue:
 
 
 class TextList(ValueKind):
-    """A list of texts; comma-separated in the environment, where blank means none."""
+    """A list of texts that pass a test; comma-separated in the environment, where blank means `blank`."""
 
-    __slots__ = ()
-    word = "list of strings"
-    sentence = "a list of texts"
+    __slots__ = ("blank", "item", "sentence", "test", "word")
+
+    def __init__(
+        self,
+        word: str = "list of strings",
+        sentence: str = "a list of texts",
+        item: str = "a text that is not blank",
+        test: Callable[[str], bool] = str.strip,  # type: ignore[assignment]
+        blank: object = (),
+    ) -> None:
+        self.word, self.sentence, self.item, self.test, self.blank = word, sentence, item, test, blank
 
     def check(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
             raise InvalidValue(self.allowed())
         for place, item in enumerate(value):
-            if not (isinstance(item, str) and item.strip() and _is_utf8(item)):
-                raise InvalidValue("a text that is not blank", f"[{place}]", item)
+            if not (isinstance(item, str) and self.test(item) and _is_utf8(item)):
+                raise InvalidValue(self.item, f"[{place}]", item)
         return tuple(value)
 
     def read(self, value: object) -> tuple[str, ...]:
@@ -232,7 +240,7 @@ class TextList(ValueKind):
         return self.check([item for item in trimmed if item != ""])
 
     def parse(self, text: str) -> tuple[object, str]:
-        return self.read(text), ""
+        return self.read(text) or self.blank, ""
 
     def dump(self, value: object) -> object:
         return list(self.check(value))

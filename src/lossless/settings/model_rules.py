@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lossless.errors import BadSetting
 from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, whole_number
@@ -72,20 +73,6 @@ def choose_override(
     return max(filter(holds, rules), key=lambda rule: rule.specificity, default=None)
 
 
-RecallReach: TypeAlias = Literal["session", "project", "agent", "all"]
-
-
-@dataclass(frozen=True, slots=True)
-class RecallScopeRule:
-    """How far the sessions that fit a pattern can look."""
-
-    pattern: str
-    scope: RecallReach
-
-    def __str__(self) -> str:
-        return f"{self.pattern}={self.scope}"
-
-
 @dataclass(frozen=True, slots=True)
 class ModelPrice:
     """A model's price in US dollars per million tokens; `model` is `provider/model`."""
@@ -99,32 +86,6 @@ class ModelPrice:
 
 
 # --- how they are read and written --------------------------------------------------------------------------
-
-
-class ScopeRules(TextList):
-    """Rules, each a text `<session pattern>=<scope>`."""
-
-    __slots__ = ()
-    word = "list of rules"
-    sentence = "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all"
-
-    def check(self, value: object) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.sentence)
-        rules = []
-        for place, rule in enumerate(value):
-            text = str(rule) if isinstance(rule, (str, RecallScopeRule)) else ""
-            pattern, _, scope = (part.strip() for part in text.rpartition("="))
-            if not pattern or scope not in get_args(RecallReach):
-                raise InvalidValue("a text such as 'agent:support:**=session'", f"[{place}]", rule)
-            rules.append(RecallScopeRule(pattern, cast(RecallReach, scope)))
-        return tuple(rules)
-
-    def parse(self, text: str) -> tuple[object, str]:
-        return self.read(text) or UNSET, ""
-
-    def dump(self, value: object) -> object:
-        return list(map(str, self.check(value)))
 
 
 class RecordList(ValueKind):
@@ -317,7 +278,13 @@ def _dump_prices(prices: Sequence[ModelPrice]) -> dict[str, object]:
 _OVERRIDES_SENTENCE = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
 _ROUTES_SENTENCE = "a list of {provider, model}; in the environment provider/model,provider/model"
 _MATCH = {"match": _object_schema(_CONDITIONS, minProperties=1)}
-SCOPES = ScopeRules()
+SCOPES = TextList(
+    "list of rules",
+    "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all",
+    "a text such as 'agent:support:**=session'",
+    lambda text: re.fullmatch(r"(?s).*\S.*=\s*(?:session|project|agent|all)\s*", text) is not None,
+    UNSET,
+)
 OVERRIDES = RecordList(
     ContextThresholdOverride,
     "list of rules",
