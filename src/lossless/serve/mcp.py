@@ -9,7 +9,7 @@ import hmac
 import re
 import socket
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -99,6 +99,8 @@ def _listed(row: SummaryRow) -> types.Resource:
 
 
 T = TypeVar("T")
+_Context: TypeAlias = "ServerRequestContext[Any]"
+_Page: TypeAlias = types.PaginatedRequestParams
 
 #: Concurrent calls; each thread has its own connection.
 _AT_ONCE = 4
@@ -124,23 +126,17 @@ def make_server(archive: ArchiveTools) -> Server[Any]:
     async def in_thread(function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
 
-    async def list_tools(
-        _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(_ctx: _Context, _params: _Page | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(tool, archive) for tool in tool_table().values()])
 
-    async def call_tool(_ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await in_thread(partial(archive.call, params.name, params.arguments))
         return types.CallToolResult(content=[types.TextContent(text=result.text)], is_error=result.is_error)
 
-    async def list_resources(
-        _ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(_ctx: _Context, params: _Page | None) -> types.ListResourcesResult:
         return await in_thread(partial(_resources, archive, params.cursor if params else None))
 
-    async def list_templates(
-        _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(_ctx: _Context, _params: _Page | None) -> types.ListResourceTemplatesResult:
         templates = [
             types.ResourceTemplate(
                 uri_template=f"lcm://{kind}/{{id}}", name=kind, description=about, mime_type="text/plain"
@@ -149,13 +145,13 @@ def make_server(archive: ArchiveTools) -> Server[Any]:
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
-    async def read_resource(
-        _ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        text = await in_thread(partial(_read, archive, str(params.uri)))
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")]
-        )
+    async def read_resource(_ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        found = await in_thread(partial(open_resource, archive, str(params.uri)))
+        if found.is_error:
+            why = str(found.details.get("error", found.text))
+            raise MCPError(types.INVALID_PARAMS, why, {"uri": str(params.uri)})
+        content = types.TextResourceContents(uri=params.uri, text=found.text, mime_type="text/plain")
+        return types.ReadResourceResult(contents=[content])
 
     return Server(
         "lossless",
@@ -209,23 +205,14 @@ def _resources(archive: ArchiveTools, cursor: str | None) -> types.ListResources
         raise MCPError(code, str(error)) from None
 
 
-def _read(archive: ArchiveTools, uri: str) -> str:
-    result = open_resource(archive, uri)
-    if result.is_error:
-        raise MCPError(types.INVALID_PARAMS, str(result.details.get("error", result.text)), {"uri": uri})
-    return result.text
-
-
 # --- prompts --------------------------------------------------------------------------------------
 
 
-async def _list_prompts(
-    _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-) -> types.ListPromptsResult:
+async def _list_prompts(_ctx: _Context, _params: _Page | None) -> types.ListPromptsResult:
     return types.ListPromptsResult(prompts=[types.Prompt(name=POLICY_PROMPT, description=_POLICY_HELP)])
 
 
-async def _get_prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+async def _get_prompt(_ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
     from lossless.context.render import RECALL_POLICY
 
     if params.name != POLICY_PROMPT:
