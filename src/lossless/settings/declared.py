@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Final, Literal
 
-from lossless.settings.kinds import (
+from lossless.settings.model_rules import OVERRIDES, PRICES, ROUTES, SCOPES, ContextThresholdOverride, ModelPrice, Route
+from lossless.settings.setting import (
     BLANKABLE_PATH,
     BLANKABLE_TEXT,
     OFF,
@@ -19,20 +20,14 @@ from lossless.settings.kinds import (
     TEXT,
     TIME_ZONE,
     Number,
+    Setting,
+    SettingAlias,
     TextList,
+    declare,
+    mask_passwords,
     one_of,
     whole_number,
 )
-from lossless.settings.model_rules import (
-    OVERRIDES,
-    PRICES,
-    ROUTES,
-    SCOPES,
-    ContextThresholdOverride,
-    ModelPrice,
-    Route,
-)
-from lossless.settings.setting import Setting, SettingAlias, declare, mask_passwords
 
 storage = partial(declare, ("Storage", "Where the archive and its files are."))
 sessions = partial(declare, ("Sessions", "Which conversations are kept, and what a host's session commands do."))

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from lossless.errors import BadSetting
 from lossless.model.paths import payload_folder
 from lossless.settings.declared import SETTINGS, Settings
-from lossless.settings.kinds import OFF, ON, UNSET, Number, ValueKind, is_time_zone, whole_number
-from lossless.settings.setting import Setting, shorten_value, snake_case
+from lossless.settings.setting import (
+    OFF,
+    ON,
+    UNSET,
+    Number,
+    Setting,
+    ValueKind,
+    is_time_zone,
+    shorten_value,
+    snake_case,
+    whole_number,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

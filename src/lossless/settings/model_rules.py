@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, whole_number
-from lossless.settings.setting import snake_case
+from lossless.settings.setting import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, snake_case, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

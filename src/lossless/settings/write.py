@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import BadSetting
 from lossless.model.js_json import parse_js
 from lossless.model.paths import create_private_file, fsync_path, replacing
-from lossless.settings.kinds import UNSET, Flag, Number, TextList, TextValue
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -27,7 +26,7 @@ from lossless.settings.load import (
     settings_by_key,
     unusable_config,
 )
-from lossless.settings.setting import Setting, shorten_value, snake_case
+from lossless.settings.setting import UNSET, Flag, Number, Setting, TextList, TextValue, shorten_value, snake_case
 
 if TYPE_CHECKING:
     import os
