@@ -176,6 +176,10 @@ class SetupCheck:
     is_known: bool = True
 
 
+def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
+    return SetupCheck(name, ok, detail, "" if ok else hint)
+
+
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
     wanted = ".".join(map(str, minimum))
@@ -192,7 +196,7 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
         detail = f"{place} does not say which version it is; it must be {wanted} or newer"
         return SetupCheck("host", True, detail, is_known=False)
     ok = tuple(map(int, found[0].split("."))) >= minimum
-    return SetupCheck("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
+    return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
 
 
 def configured_archive(settings: dict[str, Any], default: str) -> str:
@@ -205,9 +209,7 @@ def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], aga
     found = events_with_hooks(settings)
     missing = [event for event in events if event not in found]
     detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
-    checks = [
-        SetupCheck("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`" if missing else "")
-    ]
+    checks = [_check("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`")]
     if settings.get("disableAllHooks") is True:
         checks.append(disabled_check("hooks enabled", path, "disableAllHooks"))
     return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
@@ -221,9 +223,8 @@ def disabled_check(name: str, path: Path, key: str) -> SetupCheck:
 def _check_command(command: str) -> SetupCheck:
     words = shlex.split(command)
     if shutil.which(words[0]) is None:
-        return SetupCheck(
-            "hook command", False, f"{words[0]} cannot be started", "Install lossless again, then run this."
-        )
+        detail = f"{words[0]} cannot be started"
+        return SetupCheck("hook command", False, detail, "Install lossless again, then run this.")
     event = json.dumps({"hook_event_name": "Checkup"}).encode()
     start = time.monotonic()
     try:
@@ -232,20 +233,16 @@ def _check_command(command: str) -> SetupCheck:
         return SetupCheck("hook command", False, f"{words[0]}: {error}", "Try it by hand.")
     took = (time.monotonic() - start) * 1000
     ok = done.returncode == 0 and not done.stderr
-    return SetupCheck(
-        "hook command", ok, f"{command} answered in {took:.0f} ms", "" if ok else done.stderr.decode()[:200]
-    )
+    return _check("hook command", ok, f"{command} answered in {took:.0f} ms", done.stderr.decode()[:200])
 
 
 def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
     """Whether the MCP server is known to the host and can be started."""
-    checks = [
-        SetupCheck("MCP server", is_own_server(server), f"{path}", "" if is_own_server(server) else f"Run `{again}`.")
-    ]
+    checks = [_check("MCP server", is_own_server(server), str(path), f"Run `{again}`.")]
     if is_own_server(server):
-        ok = shutil.which(server["command"]) is not None
         detail = f"{server['command']} {' '.join(map(str, server['args']))}"
-        checks.append(SetupCheck("MCP command", ok, detail, "" if ok else "Install lossless again."))
+        can_start = shutil.which(server["command"]) is not None
+        checks.append(_check("MCP command", can_start, detail, "Install lossless again."))
         if server.get("enabled") is False:
             checks.append(disabled_check("MCP enabled", path, "enabled = false for the server"))
     missing = missing_package()
@@ -264,10 +261,8 @@ def check_archive(path: str) -> SetupCheck:
     place = expand_path(path)
     if not place.exists():
         parent = next(folder for folder in place.absolute().parents if folder.exists())
-        ok = os.access(parent, os.W_OK)
-        return SetupCheck(
-            "archive", ok, f"{place} is made with the first turn", "" if ok else f"{parent} is not writable."
-        )
+        detail = f"{place} is made with the first turn"
+        return _check("archive", os.access(parent, os.W_OK), detail, f"{parent} is not writable.")
     from lossless.engine import open_engine
     from lossless.errors import LosslessError
 
@@ -276,6 +271,5 @@ def check_archive(path: str) -> SetupCheck:
             counts, last = engine.browse.counts(), engine.browse.health().last_stored_at
     except LosslessError as error:
         return SetupCheck("archive", False, str(error))
-    ok = os.access(place, os.W_OK)
     detail = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
-    return SetupCheck("archive", ok, detail, "" if ok else "It is not writable.")
+    return _check("archive", os.access(place, os.W_OK), detail, "It is not writable.")
