@@ -131,7 +131,7 @@ def _totals_json(engine: Engine) -> dict[str, Any]:
 
 def _without_model_json(engine: Engine) -> dict[str, Any] | None:
     """What a model would have cost for the summaries, when none is configured to write them."""
-    from lossless.llm.estimate import estimate_model
+    from lossless.llm.completion import estimate_model
 
     if engine.loop.summariser.has_model:
         return None
