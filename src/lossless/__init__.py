@@ -66,8 +66,7 @@ if TYPE_CHECKING:
         RebuildPlan,
         ReindexReport,
     )
-    from lossless.maintenance.rotate import RotateReport
-    from lossless.maintenance.rotation import StartRotationReport
+    from lossless.maintenance.rotate import RotateReport, StartRotationReport
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
     from lossless.maintenance.surgery.dissolve import DissolvePlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
@@ -164,8 +163,7 @@ _PUBLIC = {
     "lossless.maintenance.forget": "ForgetReport",
     "lossless.maintenance.prune": "PruneFilter PrunePlan PruneReport SizeReport VacuumReport",
     "lossless.maintenance.repair": "CleanPlan CleanReport RebuildPlan ReindexReport",
-    "lossless.maintenance.rotate": "RotateReport",
-    "lossless.maintenance.rotation": "StartRotationReport",
+    "lossless.maintenance.rotate": "RotateReport StartRotationReport",
     "lossless.maintenance.surgery.common": "BackupMaker ContextDiff OperationReport PreviewItem",
     "lossless.maintenance.surgery.dissolve": "DissolvePlan",
     "lossless.maintenance.surgery.focus": "FocusDraft FocusPlan FocusStatus",

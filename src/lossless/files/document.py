@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from lossless.files.explore import summarise
-from lossless.files.recipe import FileSlice, RecipeStep, base64_form, with_value
+from lossless.files.recipe import base64_form, file_slice, recipe_step, with_value
 from lossless.model.identity import file_id
 from lossless.model.messages import File, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -14,7 +14,7 @@ from lossless.model.tokens import estimate_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.files.recipe import JsonPath, RecipePiece
+    from lossless.files.recipe import JsonPath, RecipePiece, RecipeStep
     from lossless.model.messages import Message, Part
 
 #: Reads a foreign body of a named format: `lossless.formats.decode`.
@@ -245,13 +245,13 @@ class MessageDraft:
         form = base64_form(inner, payload.data)
         if form is not None:
             trail = text[len(lead) + len(inner) :]
-            return tuple(piece for piece in (lead, FileSlice(payload.file_id, form), trail) if piece != "")
+            return tuple(piece for piece in (lead, file_slice(payload.file_id, form), trail) if piece != "")
         data = text.encode("utf-8", "surrogatepass")
         id_ = file_id(self.conversation_id, data)
         summary = f"Base64 of {payload.file_id}, as it stood in the message."
         spelled = Payload(id_, data, f"{payload.name}.b64", "text/plain", payload.reason, summary, 1, None)
         self.payloads.setdefault(id_, spelled)
-        return (FileSlice(id_),)
+        return (file_slice(id_),)
 
     def put(self, path: JsonPath, value: Any, step: RecipeStep, *, is_whole: bool = True) -> None:
         """Set the `value` at a path; `is_whole` when only references remain there."""
@@ -262,7 +262,7 @@ class MessageDraft:
 
     def put_reference(self, path: JsonPath, reference: str, payload: Payload) -> None:
         """Replace a whole text by a reference."""
-        self.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id),)),)))
+        self.put(path, reference, recipe_step(path, (((), (file_slice(payload.file_id),)),)))
 
     def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
         """Replace pieces of a text by references; the rest stays."""
@@ -271,17 +271,17 @@ class MessageDraft:
         at = length = tokens = 0
         for start, end, reference, original in cuts:
             if start > at:
-                pieces.append((length, length + start - at))
+                pieces.append([length, length + start - at])
             shown += (text[at:start], reference)
             length += start - at + len(reference)
             tokens += estimate_tokens(reference)
             pieces += original
             at = end
         if at < len(text):
-            pieces.append((length, length + len(text) - at))
+            pieces.append([length, length + len(text) - at])
             shown.append(text[at:])
         self._reference_tokens[path] = self._reference_tokens.get(path, 0) + tokens
-        self.put(path, "".join(shown), RecipeStep(path, (((), tuple(pieces)),)), is_whole=False)
+        self.put(path, "".join(shown), recipe_step(path, (((), pieces),)), is_whole=False)
 
     def is_done(self, path: JsonPath) -> bool:
         """Whether only a reference remains at a path: in the block there, or in the block that holds the text."""

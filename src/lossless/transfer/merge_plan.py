@@ -314,23 +314,10 @@ class _EqualMessages:
     def likeness(self, shown: int, row: int) -> float:  # noqa: ARG002
         return 0.0
 
-    def holds(self, shown: int, rows: Sequence[int]) -> bool:  # noqa: ARG002
+    def _never(self, *_: Any, **__: Any) -> bool:
         return False
 
-    def is_held(self, shown: Sequence[int], row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def uses_tools(self, row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def is_gap_mark(self, shown: int) -> bool:  # noqa: ARG002
-        return False
-
-    def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
-        return False
+    holds = is_held = uses_tools = is_gap_mark = is_lesser = are_rewritten = _never
 
 
 def _edited(
