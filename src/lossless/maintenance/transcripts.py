@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
-    from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
+    from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import MessageLike
@@ -66,14 +66,13 @@ class HostTranscripts(EngineGroup):
             return self.accept(*waiting)
         is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | reading.Transcript):
-            report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
+            asked = self._asked(session, lane, accept=accept, again=again, progress=progress)
+            report = self._read_file(asked, transcript, kind)
         elif isinstance(transcript, bytes | Mapping) or not isinstance(transcript, Iterable):
             raise BadInput(f"transcript must be the path of a file or its entries, not {type(transcript).__name__}")
         else:
-            report = store_page(
-                self._archive, session, reading.entries_from_objects(transcript), after=after, cursor=cursor,
-                accept=accept, now=self._parts.clock(), payloads=self._parts.payloads,
-            )  # fmt: skip
+            entries = reading.entries_from_objects(transcript)
+            report = store_page(self._asked(session, accept=accept), entries, after, cursor)
             report = self._without_heartbeats(report) if after is None else report
         if report.conversation_id is not None:
             self._parts.extract_stale(report.conversation_id)
@@ -125,33 +124,37 @@ class HostTranscripts(EngineGroup):
             return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
         return report
 
-    def _read_file(
+    def _asked(
         self,
         session: Session,
-        transcript: str | os.PathLike[str] | Transcript,
-        kind: str | None,
-        lane: str | None,
+        lane: str | None = None,
         *,
-        accept: bool,
+        accept: bool = False,
         again: bool = False,
         into: Conversation | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> TranscriptReport:
-        from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap, resume
-        from lossless.ingest.transcripts.reading import open_transcript
+    ) -> BootstrapRequest:
+        from lossless.ingest.transcripts.following import BootstrapRequest
 
         keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
-        asked = BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
-        found = into or self._archive.conversations.find(session)
+        return BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
+
+    def _read_file(
+        self, asked: BootstrapRequest, transcript: str | os.PathLike[str] | Transcript, kind: str | None = None
+    ) -> TranscriptReport:
+        from lossless.ingest.transcripts.bootstrap import bootstrap, resume
+        from lossless.ingest.transcripts.reading import open_transcript
+
+        found = asked.into or self._archive.conversations.find(asked.session)
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = resume(asked, place) if kind is None and not accept and not again else None
+            resumed = resume(asked, place) if kind is None and not asked.accept and not asked.again else None
             if resumed is not None:
-                return self._with_grown(resumed, place, lane, before)
+                return self._with_grown(resumed, place, asked.lane, before)
             transcript = open_transcript(place, kind)
         report = self._without_heartbeats(bootstrap(asked, transcript))
-        return self._with_grown(report, transcript, lane, before)
+        return self._with_grown(report, transcript, asked.lane, before)
 
     def _with_grown(
         self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
@@ -246,7 +249,7 @@ class HostTranscripts(EngineGroup):
             return TranscriptReport(None, "excluded", reason=reason)
         quarantine = find_quarantine(archive, conversation, path, epoch.header_id)
         if quarantine is None:  # it was held by a version that stored nothing of it
-            report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+            report = self._read_file(self._asked(conversation.session, accept=True, into=conversation), path)
         else:
             report = self._accept_quarantine(conversation, epoch, quarantine)
         self._fold_after(report, _TURN)
@@ -275,7 +278,7 @@ class HostTranscripts(EngineGroup):
         point = archive.transcripts.checkpoint(quarantine.id)
         transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
         lane = None if point is None else point.lane
-        added = self._read_file(quarantine.session, transcript, None, lane, accept=False, into=quarantine)
+        added = self._read_file(self._asked(quarantine.session, lane, into=quarantine), transcript)
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, session: SessionRef | int, path: str) -> None:

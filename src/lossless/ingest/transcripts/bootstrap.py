@@ -8,7 +8,7 @@ after an interruption the next reading continues from there.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.transcripts import following
 from lossless.ingest.transcripts.entries import (
-    CHUNK_ENTRIES,
     FileState,
     TranscriptHeader,
     WholeTranscript,
@@ -40,19 +39,11 @@ from lossless.ingest.transcripts.exclusions import (
 )
 from lossless.ingest.transcripts.following import (
     MAX_TRIES,
+    BootstrapRequest,
     PathSurvey,
     TranscriptReading,
     TranscriptReport,
-    add_to_report,
-    finish_reading,
-    hold_back,
-    last_message_mark,
-    set_checkpoint,
-    settle_hold,
-    store_chunk,
     survey_path,
-    write_chunk,
-    write_decision,
 )
 from lossless.ingest.transcripts.reading import ListedTranscript, reopen_transcript
 from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
@@ -62,7 +53,7 @@ from lossless.model.messages import Incoming, without_words_digest
 from lossless.store.conversations import Checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.ingest.events import Event
@@ -78,28 +69,6 @@ _MARGIN = 32
 _MAX_ROWS = 20_000
 #: The number of a conversation that does not exist yet: after all others.
 _NOT_YET = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapRequest:
-    """The arguments of a reading."""
-
-    archive: Archive
-    session: Session
-    lane: str | None
-    #: Accept a transcript that would be held.
-    accept: bool
-    #: How much is stored of a fork whose parent is already stored.
-    fork_tokens: int
-    now: datetime
-    payloads: PayloadPolicy | None
-    progress: Callable[[int], None] | None = None
-    #: The target conversation, if decided; else the active one of the session.
-    into: Conversation | None = None
-    #: Import permanently deleted messages again.
-    again: bool = False
-    #: Entries per transaction.
-    chunk: int = CHUNK_ENTRIES
 
 
 def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
@@ -141,10 +110,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
             archive.transcripts.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
     report = TranscriptReport(conversation.id, "up to date", change, size=state.size)
-    work = TranscriptReading(
-        archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
-    )
-    work.again, work.chunk = asked.again, asked.chunk
+    work = TranscriptReading(asked, conversation, transcript, report, start, point)
     goes_on = extent == "appended" and not (asked.accept or asked.again or transcript.is_array)
     is_untouched = point is not None and can_resume_from(point)
     if goes_on and is_untouched and point is not None and point.tail == tail_digest(Path(point.path), point.offset):
@@ -183,10 +149,7 @@ def _all_pruned(asked: BootstrapRequest, transcript: Transcript) -> int:
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
     point, report = Checkpoint(str(transcript.state.path), 0, 0, 0), TranscriptReport(None, "up to date")
-    work = TranscriptReading(
-        asked.archive, begun, transcript, asked.lane, asked.now, None, report, point, again=asked.again
-    )
-    return count_all_pruned(work)
+    return count_all_pruned(TranscriptReading(asked, begun, transcript, report, point))
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:
@@ -205,10 +168,10 @@ def _read_appended(work: TranscriptReading) -> None:
         if following.extend_front(work.front, readable_entries(chunk)) is None:
             read_whole(work, accept=False)
             return
-        store_chunk(work, chunk, is_last=len(chunk) < work.chunk)
+        work.store_chunk(chunk, is_last=len(chunk) < work.chunk)
         if len(chunk) < work.chunk:
             return
-    finish_reading(work, is_appended=True)
+    work.finish(is_appended=True)
 
 
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
@@ -220,13 +183,13 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     shared = set() if work.exclusions is None else work.exclusions.sources
     if shared:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
-        write_decision(work, "first", reason, work.report.stored)
+        work.decide("first", reason, work.report.stored)
         with work.archive.writing():
             work.archive.transcripts.rely(work.id, shared)
             work.archive.transcripts.set_fork(work.id, len(work.exclusions.flags) if work.exclusions else 0)
     elif work.report.stored:
-        write_decision(work, "first", "nothing was stored before", work.report.stored)
-    finish_reading(work, is_cut=work.exclusions is not None and work.exclusions.is_last)
+        work.decide("first", "nothing was stored before", work.report.stored)
+    work.finish(is_cut=work.exclusions is not None and work.exclusions.is_last)
 
 
 def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
@@ -257,18 +220,18 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
                     )
                     _store_planned(work, chunk, batch, plan)
     if survey.last is not None:
-        last, digest = last_message_mark(work, survey.last)
+        last, digest = work.message_mark(survey.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
     work.point = replace(work.point, front=json.dumps(survey.front))
     hidden = return_to_path(work.archive, work.id, work.path(), work.now)
     hidden += hide_abandoned(work.archive, work.id, abandoned, work.now)
     work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
     if accept or survey.known:
-        settle_hold(work, accept=accept)
+        work.settle_hold(accept=accept)
     is_cut = _is_cut(work, survey)
     if work.exclusions is None:
         store_abandoned(work, abandoned)
-    finish_reading(work, is_cut=is_cut)
+    work.finish(is_cut=is_cut)
 
 
 def _is_unreadable(work: TranscriptReading) -> bool:
@@ -302,10 +265,10 @@ def _store_path(
         verdict, reason = following.judge_claim(new, survey.known, max(0, in_text), survey.earliest_at, *_stored(work))
         is_strange = verdict == "held" or (refused and verdict != "continued")
         if is_strange and not accept:
-            hold_back(work, reason, new, refused=refused)
+            work.hold_back(reason, new, refused=refused)
             return False
         if work.report.change != "same" or verdict != "continued":
-            write_decision(work, "accepted" if verdict == "held" else verdict, reason, new)
+            work.decide("accepted" if verdict == "held" else verdict, reason, new)
         _store_planned(work, window, batch, plan)
     return True
 
@@ -321,7 +284,7 @@ def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
 def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
     """Store what follows, in chunks."""
     for chunk in chunks(entries, work.chunk):
-        store_chunk(work, chunk)
+        work.store_chunk(chunk)
 
 
 def _store_planned(
@@ -329,9 +292,9 @@ def _store_planned(
 ) -> None:
     """Store what was planned; a reading of appended bytes must then start again."""
     report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
-    add_to_report(work, chunk, batch, report)
+    work.count(chunk, batch, report)
     if plan.new:
-        set_checkpoint(work, replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
+        work.set_checkpoint(replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
     if plan.new and plan.new[-1] is batch.events[-1]:
         work.behind = report.message_ids[-1]
     elif plan.places and plan.places[-1] is not None:
@@ -392,31 +355,22 @@ def _read_from_checkpoint(
     transcript = reopen_transcript(point.kind, state, TranscriptHeader(id=point.header_id))
     entries = list(entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
     report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
-    work = TranscriptReading(
-        asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point
-    )
+    work = TranscriptReading(asked, found, transcript, report, point, point)
     work.age = line_generation_of(point.entry_id)
     front = following.extend_front(work.front, readable_entries(entries))
     if not entries or front is None:
         return None
     if asked.session.id not in (None, found.session_id) or found.session_key != asked.session.key:
         work.conversation = asked.archive.conversations.open(asked.session, asked.now)
-    write_chunk(work, entries, front, digest_before(growth, entries[-1].line.end))
+    work.write_chunk(entries, front, digest_before(growth, entries[-1].line.end))
     return work.report
 
 
 def store_page(
-    archive: Archive,
-    session: Session,
-    entries: Sequence[TranscriptEntry],
-    *,
-    after: str | None = None,
-    cursor: str | None = None,
-    accept: bool = False,
-    now: datetime,
-    payloads: PayloadPolicy | None,
+    asked: BootstrapRequest, entries: Sequence[TranscriptEntry], after: str | None = None, cursor: str | None = None
 ) -> TranscriptReport:
     """Store a page. One that continues `after` the stored cursor is appended; any other is a whole path."""
+    archive, session, now = asked.archive, asked.session, asked.now
     page = WholeTranscript(FileState(Path(), len(entries), 0), TranscriptHeader(), lambda: (entries, frozenset()))
 
     def store(conversation: Conversation, after: str | None, *, accept: bool) -> TranscriptReport:
@@ -427,15 +381,14 @@ def store_page(
         start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
         start = replace(start, cursor=cursor or start.cursor)
         report = TranscriptReport(conversation.id, "up to date", change)
-        listed = ListedTranscript("openclaw", page)
-        work = TranscriptReading(archive, conversation, listed, None, now, payloads, report, start, point)
+        work = TranscriptReading(asked, conversation, ListedTranscript("openclaw", page), report, start, point)
         if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
             with archive.writing():
                 archive.ingest.block(conversation.id, reason, now)
             return replace(report, status="failed", reason=reason)
         if goes_on:
             store_rest(work, work.path())
-            finish_reading(work)
+            work.finish()
         elif is_empty:
             read_first(work, 0)
         else:
@@ -446,7 +399,7 @@ def store_page(
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
-            report = store(conversation, after, accept=accept)
+            report = store(conversation, after, accept=asked.accept)
             if report.status != "held":
                 return report
             quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
