@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
-    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Conversation, Session, SessionRef
@@ -151,13 +151,13 @@ class HostTranscripts(EngineGroup):
             place = Path(transcript).absolute()
             resumed = resume(asked, place) if kind is None and not asked.accept and not asked.again else None
             if resumed is not None:
-                return self._with_grown(resumed, place, asked.lane, before)
+                return self._with_grown(asked, resumed, place, before)
             transcript = open_transcript(place, kind)
         report = self._without_heartbeats(bootstrap(asked, transcript))
-        return self._with_grown(report, transcript, asked.lane, before)
+        return self._with_grown(asked, report, transcript, before)
 
     def _with_grown(
-        self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
+        self, asked: BootstrapRequest, report: TranscriptReport, read: Path | Transcript, before: Checkpoint | None
     ) -> TranscriptReport:
         """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
         from lossless.ingest.transcripts.bootstrap import store_grown_entries
@@ -166,21 +166,19 @@ class HostTranscripts(EngineGroup):
 
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
-        entries: Iterable[TranscriptEntry | BadLine]
+        entries: Iterable[TranscriptLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
             added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
-            entries = list(entries_of_lane(added, lane))
+            entries = list(entries_of_lane(added, asked.lane))
         else:
             after = self._archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
-            entries = read.path(lane)
+            entries = read.path(asked.lane)
         conversation = self._archive.conversations.get(report.conversation_id)
-        revised, stored = store_grown_entries(
-            self._archive, conversation, entries, self._parts.clock(), self._parts.payloads
-        )
+        revised, stored = store_grown_entries(asked, conversation, entries)
         if not revised and not stored:
             return report
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)

@@ -57,8 +57,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.events import Event
-    from lossless.ingest.run import PayloadPolicy
-    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.entries import TranscriptEntry, TranscriptLine
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
@@ -223,8 +222,7 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         last, digest = work.message_mark(survey.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
     work.point = replace(work.point, front=json.dumps(survey.front))
-    hidden = return_to_path(work.archive, work.id, work.path(), work.now)
-    hidden += hide_abandoned(work.archive, work.id, abandoned, work.now)
+    hidden = return_to_path(work) + hide_abandoned(work, abandoned)
     work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
     if accept or survey.known:
         work.settle_hold(accept=accept)
@@ -246,7 +244,7 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 
 def _store_path(
     work: TranscriptReading,
-    window: Sequence[TranscriptEntry | BadLine],
+    window: Sequence[TranscriptLine],
     survey: PathSurvey,
     abandoned: frozenset[str],
     *,
@@ -281,14 +279,14 @@ def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
     return message.seq, message.created_at
 
 
-def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
+def store_rest(work: TranscriptReading, entries: Iterator[TranscriptLine]) -> None:
     """Store what follows, in chunks."""
     for chunk in chunks(entries, work.chunk):
         work.store_chunk(chunk)
 
 
 def _store_planned(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, plan: IngestPlan
+    work: TranscriptReading, chunk: Sequence[TranscriptLine], batch: IncomingWindow, plan: IngestPlan
 ) -> None:
     """Store what was planned; a reading of appended bytes must then start again."""
     report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
@@ -428,17 +426,13 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
 
 
 def store_grown_entries(
-    archive: Archive,
-    conversation: Conversation,
-    entries: Iterable[TranscriptEntry | BadLine],
-    now: datetime,
-    payloads: PayloadPolicy | None,
+    asked: BootstrapRequest, conversation: Conversation, entries: Iterable[TranscriptLine]
 ) -> tuple[int, int]:
     """Store the text of known entries that has changed since they were read.
 
     Returns how many rows have new text, and how many rows are new: another role under a known id is another message.
     """
-    revised = stored = 0
+    archive, now, payloads, revised, stored = asked.archive, asked.now, asked.payloads, 0, 0
     for chunk in chunks(entries):
         items = [
             Incoming(entry.message, entry.id, entry.created_at)

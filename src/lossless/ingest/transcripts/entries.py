@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    #: A readable record, or its replacement.
+    #: A readable record, or its replacement; and the same for an entry.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
+    TranscriptLine: TypeAlias = "TranscriptEntry | BadLine"
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -100,7 +101,7 @@ class WholeTranscript:
     state: FileState
     header: TranscriptHeader
     #: Reads all its entries in order, and the ids of those that the user took back.
-    read: Callable[[], tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]]
+    read: Callable[[], tuple[Sequence[TranscriptLine], frozenset[str]]]
     #: The id of the session that this one is a sub-agent's of.
     agent_of: str | None = None
 
@@ -225,29 +226,25 @@ def _prompt_text(content: Any) -> str:
 CHUNK_ENTRIES = 1000
 
 
-def readable_entries(chunk: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+def readable_entries(chunk: Iterable[TranscriptLine]) -> Iterator[TranscriptEntry]:
     return (entry for entry in chunk if not isinstance(entry, BadLine))
 
 
-def message_entries(entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+def message_entries(entries: Iterable[TranscriptLine]) -> Iterator[TranscriptEntry]:
     return (entry for entry in entries if not isinstance(entry, BadLine) and entry.message is not None)
 
 
-def chunks(
-    entries: Iterable[TranscriptEntry | BadLine], size: int = CHUNK_ENTRIES
-) -> Iterator[list[TranscriptEntry | BadLine]]:
+def chunks(entries: Iterable[TranscriptLine], size: int = CHUNK_ENTRIES) -> Iterator[list[TranscriptLine]]:
     stream = iter(entries)
     while chunk := list(islice(stream, size)):
         yield chunk
 
 
-def entries_of_lane(
-    entries: Iterable[TranscriptEntry | BadLine], lane: str | None
-) -> Iterator[TranscriptEntry | BadLine]:
+def entries_of_lane(entries: Iterable[TranscriptLine], lane: str | None) -> Iterator[TranscriptLine]:
     return (entry for entry in entries if isinstance(entry, BadLine) or entry.lane == lane)
 
 
-def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> Iterator[TranscriptEntry | BadLine]:
+def from_message(entries: Iterator[TranscriptLine], place: int) -> Iterator[TranscriptLine]:
     """The entries from the nth message on, counted from 0."""
     for entry in entries:
         is_message = not isinstance(entry, BadLine) and entry.message is not None
@@ -257,8 +254,8 @@ def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> It
     return iter(())
 
 
-def take_messages(entries: Iterator[TranscriptEntry | BadLine], count: int) -> list[TranscriptEntry | BadLine]:
-    taken: list[TranscriptEntry | BadLine] = []
+def take_messages(entries: Iterator[TranscriptLine], count: int) -> list[TranscriptLine]:
+    taken: list[TranscriptLine] = []
     for entry in entries:
         taken.append(entry)
         count -= not isinstance(entry, BadLine) and entry.message is not None
@@ -297,7 +294,7 @@ def parse_line_id(entry_id: str) -> tuple[int, int, str] | None:
     return (int(found[1] or 0), int(found[2]), found[3]) if found else None
 
 
-def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) -> list[Incoming]:
+def incoming_messages(chunk: Sequence[TranscriptLine], age: int = 0) -> list[Incoming]:
     """The messages of a chunk for ingest."""
     return [
         Incoming(entry.message, entry_id=entry_id_of(entry, age), created_at=entry.created_at)

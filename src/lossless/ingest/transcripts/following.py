@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.run import AppendReport, PayloadPolicy
-    from lossless.ingest.transcripts.entries import FileState
+    from lossless.ingest.transcripts.entries import FileState, TranscriptLine
     from lossless.ingest.transcripts.exclusions import Exclusions
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.ingest.window import IncomingWindow
@@ -212,7 +212,7 @@ class TranscriptReading:
         """The newest records before the checkpoint."""
         return tuple(tuple(record) for record in json.loads(self.point.front or "[]"))
 
-    def path(self) -> Iterator[TranscriptEntry | BadLine]:
+    def path(self) -> Iterator[TranscriptLine]:
         """The transcript's entries in this conversation."""
         entries = self.transcript.path(self.lane)
         return entries if self.exclusions is None else self.exclusions.rest(entries)
@@ -225,15 +225,14 @@ class TranscriptReading:
             with self.archive.writing():
                 self.archive.messages.stamp(found.stamps)
         if found is not None and found.reworded:
-            entries = self.transcript.path(self.lane)
-            keep_other_wordings(self.archive, entries, found.reworded, self.now, self.payloads)
+            keep_other_wordings(self, found.reworded)
 
     @property
     def is_bounded(self) -> bool:
         """Whether this is a fork of which only its own part and the newest of its parent's are stored."""
         return self.stored is not None and self.stored.fork_bounded
 
-    def store_chunk(self, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
+    def store_chunk(self, chunk: Sequence[TranscriptLine], *, is_last: bool = False) -> None:
         """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file.
 
         Raises `Stale` when another process has read it meanwhile.
@@ -247,7 +246,7 @@ class TranscriptReading:
         if self._progress:
             self._progress(self.point.offset)
 
-    def write_chunk(self, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None) -> None:
+    def write_chunk(self, chunk: Sequence[TranscriptLine], front: PathFront, tail: bytes | None) -> None:
         """Store a chunk inside the caller's transaction, and move the checkpoint after it.
 
         With the digest of the bytes before that position, the file counts as read to its end.
@@ -271,7 +270,7 @@ class TranscriptReading:
         )
         self.set_checkpoint(self.point)
 
-    def count(self, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, report: AppendReport) -> None:
+    def count(self, chunk: Sequence[TranscriptLine], batch: IncomingWindow, report: AppendReport) -> None:
         """Store records that are not messages, and add to the report."""
         messages = list(message_entries(chunk))
         records = [
@@ -392,7 +391,7 @@ def count_generation(archive: Archive, conversation_id: int, age: int) -> int:
     return sum(part is not None and part[0] == age for part in parts)
 
 
-def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine]) -> bool:
+def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine]) -> bool:
     """Renumber the ids of a file that we have just rotated to its tail; returns whether its rows matched.
 
     So repeated texts do not have to be compared.
@@ -442,9 +441,7 @@ class PathSurvey:
     earliest_at: datetime | None = None
 
 
-def survey_path(
-    archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
-) -> PathSurvey:
+def survey_path(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine], age: int = 0) -> PathSurvey:
     """Look up the ids of all messages of a path, in constant memory."""
     found, stream, is_untimed = PathSurvey(), iter(entries), False
     while chunk := list(islice(stream, _AT_ONCE)):

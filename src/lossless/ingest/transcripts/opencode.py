@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
+    from lossless.ingest.transcripts.entries import TranscriptLine
+
     #: A message and its parts, as dictionaries; or why one of them cannot be read.
     Stored: TypeAlias = tuple[dict[str, Any] | str, Sequence[dict[str, Any] | str]]
 
@@ -121,7 +123,7 @@ def _transcript(state: FileState, info: dict[str, Any], read: Callable[[], list[
 
 def _read_entries(
     read: Callable[[], list[Stored]], revert: dict[str, Any]
-) -> tuple[list[TranscriptEntry | BadLine], frozenset[str]]:
+) -> tuple[list[TranscriptLine], frozenset[str]]:
     """All entries in order, and the ids of those that the user has reverted: from a message or a part on."""
     stored = read()
     problems = [text for info, parts in stored for text in (info, *parts) if isinstance(text, str)]
@@ -129,7 +131,7 @@ def _read_entries(
         (info, [part for part in parts if isinstance(part, dict)]) for info, parts in stored if isinstance(info, dict)
     ]
     messages.sort(key=lambda message: (_created(message[0]) or 0, str(message[0].get("id"))))
-    found: list[TranscriptEntry | BadLine] = []
+    found: list[TranscriptLine] = []
     reverted: set[str] = set()
     message_id, part_id = text_field(revert, "messageID"), text_field(revert, "partID") or ""
     is_reverted = False
