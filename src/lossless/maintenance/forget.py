@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
-from lossless.files.backup import backup_folder
 from lossless.files.media_types import storage_extension
 from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
@@ -493,7 +492,7 @@ def _in_backup(
     tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool
 ) -> tuple[ForgetChanges, Sequence[str]]:
     """The same in a backup, whose payloads are in its own folder; unchanged when it has none of it."""
-    quiet = replace(tools, vault=Vault(backup_folder(path)), progress=None)
+    quiet = replace(tools, vault=Vault(backups.backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = plan_forget(replace(quiet, archive=archive), asked)
         is_half_done = TextRemover(archive).pending is not None
@@ -532,7 +531,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
     place = Path(archive_path)
     neighbours = [entry for entry in sorted(place.parent.iterdir()) if entry.name.lstrip(".").startswith(place.name)]
     folders = [entry for entry in neighbours if entry.is_dir()]
-    folders += [backup_folder(entry) for entry in neighbours if entry.suffix == ".bak"]
+    folders += [backups.backup_folder(entry) for entry in neighbours if entry.suffix == ".bak"]
     folders += [] if vault is None else [vault.root]
     found = [entry for entry in neighbours if entry.is_file()]
     for folder in dict.fromkeys(folders):
