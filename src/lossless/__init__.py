@@ -126,9 +126,9 @@ if TYPE_CHECKING:
         TopSummaries,
     )
     from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.merge_plan import ImportReport
     from lossless.transfer.pages import PageFormat, PagesReport
-    from lossless.transfer.remnic_format import SessionBy
-    from lossless.transfer.reports import ImportReport, RemnicReport
+    from lossless.transfer.remnic_format import RemnicReport, SessionBy
     from lossless.transfer.transcripts import ImportOutcome
 
 __version__ = "0.1.0"
@@ -195,9 +195,9 @@ _PUBLIC = {
     "lossless.store.versions": "Version",
     "lossless.store.views": "ArchiveTotals CacheTelemetry ContextSize ConversationDetails MessageStatus TopSummaries",
     "lossless.transfer.lossless_claw": "ExportReport",
+    "lossless.transfer.merge_plan": "ImportReport",
     "lossless.transfer.pages": "PageFormat PagesReport",
-    "lossless.transfer.remnic_format": "SessionBy",
-    "lossless.transfer.reports": "ImportReport RemnicReport",
+    "lossless.transfer.remnic_format": "RemnicReport SessionBy",
     "lossless.transfer.transcripts": "ImportOutcome",
 }
 _PLACES = {

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import BundleReader, RowValues
     from lossless.transfer.archive_format import ArchiveSurvey, ConversationBlock
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
 _PAGE = 1000
 

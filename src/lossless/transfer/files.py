@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportReport
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20

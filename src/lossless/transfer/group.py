@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.merge_plan import ImportReport
     from lossless.transfer.pages import PageFormat, PagesReport
-    from lossless.transfer.remnic_format import SessionBy
-    from lossless.transfer.reports import ImportReport, RemnicReport
+    from lossless.transfer.remnic_format import RemnicReport, SessionBy
     from lossless.transfer.transcripts import ImportOutcome
 
     #: Called with the number of messages, or for transcripts bytes, processed since the last call.

@@ -29,6 +29,7 @@ from lossless.transfer.files import PayloadCopier
 from lossless.transfer.merge_plan import (
     LOST_REASON,
     ImportPlan,
+    ImportReport,
     align_messages,
     context_rows,
     drop_column,
@@ -40,7 +41,6 @@ from lossless.transfer.merge_plan import (
     renumber_log,
 )
 from lossless.transfer.remnic_format import known_role, part_to_columns
-from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -267,7 +267,11 @@ class Merger:
         report.versions_inserted += sum(self._archive.versions.lacks(id_, copy) for id_, copy in plan.copies)
         report.summaries_inserted += len(plan.summaries)
         report.summaries_skipped += plan.known_summaries
-        report.drop_summaries([one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)])
+        lost = [one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)]
+        linked = sum(bool(one["messages"] or one["sources"]) for one in lost)
+        report.summaries_without_sources += len(lost)
+        report.summaries_skipped_multi_session += linked
+        report.summaries_skipped_no_messages += len(lost) - linked
         report.compaction_events_inserted += plan.has_boundary
         report.briefs_inserted += len(plan.is_new["briefs"])
         report.pins_inserted += len(self._new_pins(plan))

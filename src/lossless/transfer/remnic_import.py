@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -27,7 +26,9 @@ from lossless.transfer.archive_format import extra_row, restore_row
 from lossless.transfer.files import PayloadCopier, check_not_archive
 from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
+from lossless.transfer.merge_plan import read_object
 from lossless.transfer.remnic_format import (
+    REMNIC_MODEL,
     build_graph,
     derive_context,
     entry_id,
@@ -44,9 +45,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
     from lossless.transfer.lossless_claw import TransferOptions
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
-_MODEL = "remnic:escalation-"
 _EMPTY: RowValues = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
 
 
@@ -137,12 +137,13 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     found: dict[str, _RemnicConversation] = {}
     own: list[RemnicTurn] = []
     for row in file.rows(session):
-        values = _object(row["metadata"])
+        values = read_object(row["metadata"])
         number, seq, time = values.get("conversation_id"), values.get("source_seq"), row["created_at"] or ""
         is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
         is_ours = values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str)
         origin = str(number) if is_ours else None
         one = RemnicTurn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
+        one.seq = int(seq or 0) if is_ours else 0
         if origin is None:
             own.append(one)
         else:
@@ -164,15 +165,12 @@ def _number(conversation: _RemnicConversation) -> None:
     rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.tables.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
-    came = [turn for turn in conversation.turns if turn.conversation is not None]
-    came.sort(key=lambda turn: int(turn.metadata["source_seq"]))
+    came = sorted((turn for turn in conversation.turns if turn.conversation is not None), key=lambda turn: turn.seq)
     own = [turn for turn in conversation.turns if turn.conversation is None]
-    last = max([int(turn.metadata["source_seq"]) for turn in came], default=0)
-    for n, turn in enumerate(own, last + 1):
-        turn.seq = n
     for turn in came:
-        turn.seq = int(turn.metadata["source_seq"])
         turn.kept = kept.get(turn.seq)
+    for n, turn in enumerate(own, came[-1].seq + 1 if came else 1):
+        turn.seq = n
     zero = int(bool(came) and came[0].seq < 1)  # seq begins at 1
     conversation.turns = [*came, *own]
     for turn in conversation.turns:
@@ -258,7 +256,7 @@ def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[
         "kind": "condensed" if node["below"] else "leaf", "depth": node["depth"], "earliest_at": None,
         "latest_at": None, "descendant_count": 0, "descendant_token_count": 0, "source_message_token_count": 0,
         "created_at": _row_time(node["created_at"]), "file_ids": "[]",
-        "model": f"{_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
+        "model": f"{REMNIC_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
     }  # fmt: skip
 
 
@@ -267,11 +265,3 @@ def _row_time(text: str) -> str:
         return row_time(parse_time(text))
     except ValueError:
         return row_time(datetime.now(UTC))
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
