@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         SchemaUnknown,
         Stale,
     )
-    from lossless.files.references import StubPlan
+    from lossless.files.document import StubPlan
     from lossless.files.vault import FilePiece, OrphanFile
     from lossless.hosts.chat import chat
     from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
@@ -147,7 +147,7 @@ _PUBLIC = {
         "BadSetting GrantError GuardOpen LosslessError ModelAuth ModelBadAnswer ModelDenied ModelError "
         "ModelRateLimit ModelTimeout NoArchive NotAnArchive NotFound SchemaUnknown Stale"
     ),
-    "lossless.files.references": "StubPlan",
+    "lossless.files.document": "StubPlan",
     "lossless.files.vault": "FilePiece OrphanFile",
     "lossless.hosts.chat": "chat",
     "lossless.ingest.requests": "HistoryMatch RequestHistory ResentRequest StoredHistory",

@@ -13,11 +13,16 @@ from lossless.files.document import (
     MessageDraft,
     Payload,
     document_of,
+    file_reference,
     find_spots,
+    image_label,
+    image_reference,
     is_text_only,
     message_from,
+    raw_reference,
     text_block,
     tool_answers,
+    tool_reference,
 )
 from lossless.files.media_types import (
     IMAGE_EXTENSIONS,
@@ -38,7 +43,6 @@ from lossless.files.recipe import (
     value_at,
     with_value,
 )
-from lossless.files.references import file_reference, image_label, image_reference, raw_reference, tool_reference
 from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescribeReport
-    from lossless.files.references import StubPlan
+    from lossless.files.document import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport

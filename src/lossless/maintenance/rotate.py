@@ -28,7 +28,7 @@ from lossless.errors import LosslessError
 from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
-from lossless.ingest.transcripts import openclaw, pi
+from lossless.ingest.transcripts import openclaw
 from lossless.ingest.transcripts.entries import RecordPosition, entry_id_of, message_body
 from lossless.ingest.transcripts.following import newest_generation, renumber_lines, with_generation
 from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_of_head, open_transcript
@@ -295,10 +295,10 @@ def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
             raise UnsafeTranscript("it is being written")
         head = first_records(data)
         if head and head[0].get("type") == "session":
-            kind = pi.KIND if pi.is_own_header(head[0]) else None
+            kind = openclaw.PI if openclaw.is_pi_header(head[0]) else None
         else:
             kind = kind_of_head(head)
-            kind = None if kind in (openclaw.KIND, pi.KIND) else kind
+            kind = None if kind in (openclaw.KIND, openclaw.PI) else kind
         if (kind := kind or kind_by_folder(path)) is not None:
             raise UnsafeTranscript(foreign_kind_reason(kind))
         yield handle, status, data

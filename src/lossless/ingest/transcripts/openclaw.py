@@ -1,7 +1,10 @@
-"""Reads OpenClaw sessions: a header, then records with ids and parents; those of type `message` are messages."""
+"""Reads OpenClaw sessions: a header, then records with ids and parents; those of type `message` are messages. And those
+of pi, the origin of this format: the same records, in older files without ids.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from lossless.ingest.transcripts.entries import (
@@ -17,9 +20,11 @@ from lossless.ingest.transcripts.entries import (
     text_field,
 )
 
-KIND = "openclaw"
+KIND, PI = "openclaw", "pi"
 
 _ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
+#: Fields that only headers of pi have.
+_PI_HEADER_KEYS = frozenset(("provider", "modelId", "thinkingLevel", "branchedFrom"))
 
 
 def recognises(records: list[dict[str, Any]]) -> bool:
@@ -70,3 +75,21 @@ def _is_enveloped(record: dict[str, Any]) -> bool:
 
 
 READER = Reader(KIND, recognises, entries, header, title=title)
+
+
+def is_pi(records: list[dict[str, Any]]) -> bool:
+    """A header that names a model, or records without ids."""
+    if not recognises(records):
+        return False
+    if any(is_pi_header(record) for record in records if record.get("type") == "session"):
+        return True
+    others = [record for record in records if record.get("type") == "message"]
+    return bool(others) and all("id" not in record for record in others)
+
+
+def is_pi_header(head: dict[str, Any]) -> bool:
+    """Whether a header has a field that OpenClaw's never have, such as the model's name."""
+    return not _PI_HEADER_KEYS.isdisjoint(head)
+
+
+PI_READER = replace(READER, kind=PI, recognises=is_pi)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, BadMessage, LosslessError
-from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode, pi
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode
 from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
@@ -45,9 +45,10 @@ if TYPE_CHECKING:
 
     from lossless.ingest.transcripts.entries import Reader, Record, TranscriptLine, WholeTranscript
 
-KINDS = {module.KIND: module.READER for module in (chatgpt, codex, claude_code, pi, openclaw, jsonl)}
+_READERS = (chatgpt.READER, codex.READER, claude_code.READER, openclaw.PI_READER, openclaw.READER, jsonl.READER)
+KINDS = {reader.kind: reader for reader in _READERS}
 #: Kinds whose files change in place, so that they are always read as a whole.
-WHOLE_KINDS = {module.KIND: module.READER for module in (opencode, gemini)}
+WHOLE_KINDS = {reader.kind: reader for reader in (opencode.READER, gemini.READER)}
 
 _NONE = 0
 _ANSWER = 1

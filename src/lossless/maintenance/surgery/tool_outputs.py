@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
+from lossless.files.document import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import write_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
