@@ -1,23 +1,25 @@
-"""Files that a transfer writes: atomic new files and folders, and payloads copied between archives."""
+"""Files that a transfer writes: atomic new files and folders, payloads copied between archives, rows as JSON."""
 
 from __future__ import annotations
 
 import base64
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, fsync_path, make_private_folder
 from lossless.model.times import parse_time
+from lossless.store.bundles import OWN_TABLES, fit_row, fit_scalars
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
@@ -232,3 +234,35 @@ class PayloadCopier:
             except (NotFound, ArchiveDenied, ArchiveError, OSError):
                 continue
         return None
+
+
+_BYTES = "base64"
+
+
+def dump_row(values: object) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_encode)
+
+
+def restore_row(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with bytes decoded."""
+    return {name: _decode(value) for name, value in values.items()}
+
+
+def extra_row(table: str, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of an additional table, with values that its columns can hold."""
+    row = restore_row(values)
+    return fit_scalars(row) if table in OWN_TABLES else fit_row(row)
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and list(value) == [_BYTES]:
+        return base64.b64decode(value[_BYTES]) if isinstance(value[_BYTES], str) else None
+    if isinstance(value, list):
+        return [restore_row(item) if isinstance(item, dict) else item for item in value]
+    return value

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
-from lossless.transfer.archive_format import dump_row
-from lossless.transfer.files import PayloadCopier
+from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
 if TYPE_CHECKING:

@@ -22,8 +22,7 @@ from lossless.store.bundles import (
     fit_row,
 )
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text
-from lossless.transfer.archive_format import extra_row, restore_row
-from lossless.transfer.files import PayloadCopier, check_not_archive
+from lossless.transfer.files import PayloadCopier, check_not_archive, extra_row, restore_row
 from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
 from lossless.transfer.merge_plan import read_object
