@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, BadMessage, LosslessError
-from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, fields, gemini, jsonl, openclaw, opencode
 from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
@@ -23,11 +23,6 @@ from lossless.ingest.transcripts.entries import (
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
-    int_field,
-    message_time,
-    object_field,
-    text_field,
-    title_from_prompt,
 )
 from lossless.ingest.transcripts.records import (
     file_state,
@@ -460,7 +455,7 @@ class ListedTranscript(Transcript):
         prompts = (
             message["content"] for message in messages if isinstance(message, dict) and message["role"] == "user"
         )
-        return replace(self.header, title=next(filter(None, map(title_from_prompt, prompts)), None))
+        return replace(self.header, title=next(filter(None, map(fields.title, prompts)), None))
 
     def counts(self) -> Counter[str]:
         return Counter(entry.kind for entry in self._listed[0] if not isinstance(entry, BadLine))
@@ -507,26 +502,26 @@ def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry
 def _object_entry(value: Any, index: int) -> TranscriptEntry:
     line = RecordPosition(index + 1, 0, 0)
     if isinstance(value, Incoming):
-        found = value.message.created_at if isinstance(value.message, Message) else message_time(dict(value.message))
-        return TranscriptEntry(
-            line, "message", value.entry_id, created_at=value.created_at or found, message=value.message
-        )
+        message = value.message
+        found = message.created_at if isinstance(message, Message) else fields.message_time(dict(message))
+        return TranscriptEntry(line, "message", value.entry_id, None, value.created_at or found, message=message)
     if isinstance(value, Message):
         return TranscriptEntry(line, "message", created_at=value.created_at, message=value)
     if not isinstance(value, dict):
         raise BadMessage(f"a message is an object (a dict), not {type(value).__name__}", index=index)
     if "entryId" in value:
-        message = object_field(value, "message")
+        message = fields.object(value, "message")
         is_message = jsonl.is_message(message)
         return TranscriptEntry(
-            RecordPosition(int_field(value, "seq") or line.number, 0, 0),
+            RecordPosition(fields.integer(value, "seq") or line.number, 0, 0),
             "message" if is_message else "unknown",
-            text_field(value, "entryId"),
-            text_field(value, "parentId"),
-            message_time(message, value.get("createdAt")),
+            fields.text(value, "entryId"),
+            fields.text(value, "parentId"),
+            fields.message_time(message, value.get("createdAt")),
             message=message if is_message else None,
             record={} if is_message else value,
         )
     if jsonl.is_message(value):
-        return TranscriptEntry(line, "message", text_field(value, "id"), created_at=message_time(value), message=value)
+        written = fields.message_time(value)
+        return TranscriptEntry(line, "message", fields.text(value, "id"), None, written, message=value)
     return openclaw.entries(value, line)[0]
