@@ -35,15 +35,8 @@ from lossless.store.bundles import (
     select_pruned,
 )
 from lossless.store.rows import PartRow, unpack_message
+from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
-from lossless.transfer.lossless_claw import (
-    ExportReport,
-    TransferOptions,
-    read_bundles,
-    reading_sessions,
-    session_names,
-    unknown_session_warnings,
-)
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
@@ -188,18 +181,18 @@ def _wrong(number: int, why: str) -> BadInput:
 
 
 def export_archive(
-    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
-) -> ExportReport:
+    archive: Archive, vault: Vault | None, target: str | Path, options: lossless_claw.TransferOptions | None = None
+) -> lossless_claw.ExportReport:
     """Write an archive to one file; the bytes of its files are inside, or with `files_dir` in that folder.
 
     The file is read back and verified before it replaces the target.
     """
-    wanted = options or TransferOptions()
+    wanted = options or lossless_claw.TransferOptions()
     place = expand_path(target).absolute()
-    report = ExportReport(str(place))
+    report = lossless_claw.ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
-        reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
+        lossless_claw.reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
         writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
         counts: Counter[str] = Counter()
@@ -229,11 +222,11 @@ def _rows(
     reader: BundleReader,
     conversations: Sequence[RowValues],
     source: PayloadCopier,
-    wanted: TransferOptions,
-    report: ExportReport,
+    wanted: lossless_claw.TransferOptions,
+    report: lossless_claw.ExportReport,
 ) -> Iterator[tuple[str, RowValues]]:
     """The rows of conversations in their order, with their types."""
-    for bundle in read_bundles(reader, conversations):
+    for bundle in lossless_claw.read_bundles(reader, conversations):
         number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
         for page in bundle.pages():
@@ -254,7 +247,7 @@ def _rows(
 
 
 def _file_row(
-    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: lossless_claw.ExportReport
 ) -> RowValues:
     """The row of a file with its bytes, or with their place in a folder."""
     data = source.read(file)
@@ -305,7 +298,7 @@ def import_archive(
     source: str | Path,
     archive: Archive,
     vault: Vault | None,
-    options: TransferOptions,
+    options: lossless_claw.TransferOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Import the conversations of an archive file; nothing is written before the whole file is verified.
@@ -325,11 +318,13 @@ def import_archive(
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))
         conversations.append(conversation)
-        if not options.sessions or session_names(conversation) & options.sessions:
+        if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
             merger.add(_bundle(place, block))
     pruned = [fit_scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
     merger.finish(select_pruned(pruned, options.sessions))
-    merger.report.warnings += unknown_session_warnings(map(session_names, conversations), options.sessions)
+    merger.report.warnings += lossless_claw.unknown_session_warnings(
+        map(lossless_claw.session_names, conversations), options.sessions
+    )
     return merger.report
 
 

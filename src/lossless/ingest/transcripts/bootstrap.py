@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveLocked, Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
-from lossless.ingest.transcripts import following
+from lossless.ingest.transcripts import exclusions, following
 from lossless.ingest.transcripts.entries import (
     FileState,
     TranscriptHeader,
@@ -29,13 +29,6 @@ from lossless.ingest.transcripts.entries import (
     message_entries,
     readable_entries,
     take_messages,
-)
-from lossless.ingest.transcripts.exclusions import (
-    abandoned_ids,
-    count_all_pruned,
-    hide_abandoned,
-    return_to_path,
-    store_abandoned,
 )
 from lossless.ingest.transcripts.following import (
     MAX_TRIES,
@@ -148,7 +141,7 @@ def _all_pruned(asked: BootstrapRequest, transcript: Transcript) -> int:
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
     point, report = Checkpoint(str(transcript.state.path), 0, 0, 0), TranscriptReport(None, "up to date")
-    return count_all_pruned(TranscriptReading(asked, begun, transcript, report, point))
+    return exclusions.count_all_pruned(TranscriptReading(asked, begun, transcript, report, point))
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:
@@ -177,7 +170,7 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     """Store a whole path into an empty conversation, except what other conversations have."""
     work.leave_out(fork_tokens)
     if work.exclusions is None:
-        store_abandoned(work)
+        exclusions.store_abandoned(work)
     store_rest(work, work.path())
     shared = set() if work.exclusions is None else work.exclusions.sources
     if shared:
@@ -201,7 +194,9 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         survey = survey_path(work.archive, work.id, work.path(), work.age)
     if not survey.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
-    abandoned = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
+    abandoned = exclusions.abandoned_ids(
+        work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane)
+    )
     if survey.first_unknown is not None:
         start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
         length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
@@ -222,13 +217,13 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         last, digest = work.message_mark(survey.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
     work.point = replace(work.point, front=json.dumps(survey.front))
-    hidden = return_to_path(work) + hide_abandoned(work, abandoned)
+    hidden = exclusions.return_to_path(work) + exclusions.hide_abandoned(work, abandoned)
     work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
     if accept or survey.known:
         work.settle_hold(accept=accept)
     is_cut = _is_cut(work, survey)
     if work.exclusions is None:
-        store_abandoned(work, abandoned)
+        exclusions.store_abandoned(work, abandoned)
     work.finish(is_cut=is_cut)
 
 

@@ -13,17 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.source_text import (
-    DIRECTIVE_MARKER,
-    FALLBACK_MARKER,
-    TRUNCATED_PREFIX,
-    SourceMessage,
-    SourceSummary,
-    condensed_text,
-    leaf_text,
-    source_message,
-    source_summary,
-)
+from lossless.compaction import source_text
 from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
@@ -114,13 +104,13 @@ def find_marker(content: str, model: str) -> BrokenMarker | None:
     text = content.strip()
     if not text:
         return "empty"
-    if text.startswith(FALLBACK_MARKER):
+    if text.startswith(source_text.FALLBACK_MARKER):
         return "old"
-    if DIRECTIVE_MARKER in text:
+    if source_text.DIRECTIVE_MARKER in text:
         return "fallback"
-    if TRUNCATED_PREFIX in text[-_NEW_WITHIN:]:
+    if source_text.TRUNCATED_PREFIX in text[-_NEW_WITHIN:]:
         return "new"
-    if FALLBACK_MARKER in text[-_FALLBACK_WITHIN:]:
+    if source_text.FALLBACK_MARKER in text[-_FALLBACK_WITHIN:]:
         return "fallback"
     if model == EMERGENCY_MODEL or (model == "unknown" and EMERGENCY_TEXT in text):
         return "emergency"
@@ -382,10 +372,10 @@ def summary_source(
         before = archive.summaries.many(SurgeryWrites(archive).before(summary.id, count)) if count else ()
         previous = "\n\n".join(_with_draft(other, accepted).content for other in before)
     if sources:
-        sections = tuple(source_summary(source) for source in sources)
+        sections = tuple(source_text.source_summary(source) for source in sources)
         return SummarySource(sections, summary.depth, sum(source.tokens for source in sources), previous)
     tags = summariser.settings.strip_injected_context_tags
-    lines = tuple(source_message(message, tags) for message in messages)
+    lines = tuple(source_text.source_message(message, tags) for message in messages)
     return SummarySource(lines, 0, sum(message.message.tokens for message in messages), previous)
 
 
@@ -627,10 +617,14 @@ def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryProm
     """The first prompt for a summary of a source, with the summariser's template."""
     style = summariser.style
     if source.depth == 0:
-        text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], style.timezone)
+        text = source_text.leaf_text(
+            [part for part in source.parts if isinstance(part, source_text.SourceMessage)], style.timezone
+        )
         target = leaf_target(estimate_tokens(text), style.leaf_target_tokens)
     else:
-        text = condensed_text([part for part in source.parts if isinstance(part, SourceSummary)], style.timezone)
+        text = source_text.condensed_text(
+            [part for part in source.parts if isinstance(part, source_text.SourceSummary)], style.timezone
+        )
         target = condensed_target(style.condensed_target_tokens)
     return render_prompt(
         text,
