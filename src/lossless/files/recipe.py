@@ -7,6 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -136,7 +137,7 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
 def _undone(document: Any, step: RecipeStep, load: Callable[[str, str], Any]) -> Any:
     before = value_at(document, step["at"])
-    value = _copied(step.get("frame"))
+    value = deepcopy(step.get("frame"))
     for at, pieces in step["holes"]:
         filled = _filled(pieces, before, load)
         if at:
@@ -160,15 +161,6 @@ def with_value(document: Any, path: Sequence[str | int], value: Any) -> Any:
     if isinstance(document, Mapping):
         return {k: with_value(v, rest, value) if k == key else v for k, v in document.items()}
     return [with_value(v, rest, value) if n == key else v for n, v in enumerate(document)]
-
-
-def _copied(value: Json) -> Any:
-    """A copy whose objects and lists may be modified."""
-    if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_copied(inner) for inner in value]
-    return value
 
 
 def _filled(pieces: list[RecipePiece], shown: Any, load: Callable[[str, str], Any]) -> Any:

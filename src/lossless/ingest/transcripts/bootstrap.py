@@ -111,7 +111,8 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
     elif archive.messages.newest_id(conversation.id) is None:
         read_first(work, asked.fork_tokens)
     else:
-        read_whole(work, accept=asked.accept, refused=refused)
+        work.is_refused = refused
+        read_whole(work)
     if work.report.status in ("held", "refused"):
         return _keep_separate(asked, transcript, conversation, work.report)
     return work.report
@@ -158,7 +159,7 @@ def _read_appended(work: TranscriptReading) -> None:
     entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
     for chunk in chunks(entries_of_lane(entries, work.lane), work.chunk):
         if following.extend_front(work.front, readable_entries(chunk)) is None:
-            read_whole(work, accept=False)
+            read_whole(work)
             return
         work.store_chunk(chunk, is_last=len(chunk) < work.chunk)
         if len(chunk) < work.chunk:
@@ -184,7 +185,7 @@ def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     work.finish(is_cut=work.exclusions is not None and work.exclusions.is_last)
 
 
-def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
+def read_whole(work: TranscriptReading) -> None:
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
@@ -201,7 +202,7 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
         length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
         entries = from_message(work.path(), start)
-        if not _store_path(work, take_messages(entries, length), survey, abandoned, accept=accept, refused=refused):
+        if not _store_path(work, take_messages(entries, length), survey, abandoned):
             return
         if survey.known:
             store_rest(work, entries)
@@ -219,8 +220,8 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
     work.point = replace(work.point, front=json.dumps(survey.front))
     hidden = exclusions.return_to_path(work) + exclusions.hide_abandoned(work, abandoned)
     work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
-    if accept or survey.known:
-        work.settle_hold(accept=accept)
+    if work.accept or survey.known:
+        work.settle_hold()
     is_cut = _is_cut(work, survey)
     if work.exclusions is None:
         exclusions.store_abandoned(work, abandoned)
@@ -238,13 +239,7 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 
 
 def _store_path(
-    work: TranscriptReading,
-    window: Sequence[TranscriptLine],
-    survey: PathSurvey,
-    abandoned: frozenset[str],
-    *,
-    accept: bool,
-    refused: bool,
+    work: TranscriptReading, window: Sequence[TranscriptLine], survey: PathSurvey, abandoned: frozenset[str]
 ) -> bool:
     """Store the window that decides where the path belongs; False when it is held."""
     archive = work.archive
@@ -256,9 +251,9 @@ def _store_path(
         in_text = sum(place is not None for place in plan.places) - survey.known
         new = survey.messages - survey.known
         verdict, reason = following.judge_claim(new, survey.known, max(0, in_text), survey.earliest_at, *_stored(work))
-        is_strange = verdict == "held" or (refused and verdict != "continued")
-        if is_strange and not accept:
-            work.hold_back(reason, new, refused=refused)
+        is_strange = verdict == "held" or (work.is_refused and verdict != "continued")
+        if is_strange and not work.accept:
+            work.hold_back(reason, new)
             return False
         if work.report.change != "same" or verdict != "continued":
             work.decide("accepted" if verdict == "held" else verdict, reason, new)
@@ -366,7 +361,7 @@ def store_page(
     archive, session, now = asked.archive, asked.session, asked.now
     page = WholeTranscript(FileState(Path(), len(entries), 0), TranscriptHeader(), lambda: (entries, frozenset()))
 
-    def store(conversation: Conversation, after: str | None, *, accept: bool) -> TranscriptReport:
+    def store(asked: BootstrapRequest, conversation: Conversation, after: str | None) -> TranscriptReport:
         point = archive.transcripts.checkpoint(conversation.id)
         is_empty = archive.messages.newest_id(conversation.id) is None
         goes_on = after is not None and point is not None and point.cursor == after
@@ -375,7 +370,7 @@ def store_page(
         start = replace(start, cursor=cursor or start.cursor)
         report = TranscriptReport(conversation.id, "up to date", change)
         work = TranscriptReading(asked, conversation, ListedTranscript("openclaw", page), report, start, point)
-        if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
+        if not goes_on and not is_empty and not asked.accept and (reason := _gap(work, after)) is not None:
             with archive.writing():
                 archive.ingest.block(conversation.id, reason, now)
             return replace(report, status="failed", reason=reason)
@@ -385,18 +380,18 @@ def store_page(
         elif is_empty:
             read_first(work, 0)
         else:
-            read_whole(work, accept=accept)
+            read_whole(work)
         return work.report
 
     for _ in range(MAX_TRIES):
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
-            report = store(conversation, after, accept=asked.accept)
+            report = store(asked, conversation, after)
             if report.status != "held":
                 return report
             quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
-            store(quarantined, None, accept=True)
+            store(replace(asked, accept=True), quarantined, None)
             return replace(report, quarantine_id=quarantined.id)
         except Stale:
             continue

@@ -191,9 +191,11 @@ class TranscriptReading:
         stored: Checkpoint | None = None,
     ) -> None:
         self.archive, self.lane, self.now, self.payloads = asked.archive, asked.lane, asked.now, asked.payloads
-        self.again, self.chunk, self._progress = asked.again, asked.chunk, asked.progress
+        self.accept, self.again, self.chunk, self._progress = asked.accept, asked.again, asked.chunk, asked.progress
         self.conversation, self.transcript = conversation, transcript
         self.report, self.point = report, point
+        #: Whether the user has refused this transcript before.
+        self.is_refused = False
         #: The stored checkpoint; when another process moves it, this reading starts again.
         self.stored = stored
         #: The row of the last aligned entry; 0 when there was none.
@@ -327,28 +329,28 @@ class TranscriptReading:
         with self.archive.writing():
             self.archive.transcripts.decide(self.id, seen, decision, reason, messages, self.now)
 
-    def hold_back(self, reason: str, messages: int, *, refused: bool) -> None:
+    def hold_back(self, reason: str, messages: int) -> None:
         """Hold a transcript inside the caller's transaction, unless the user has refused it before.
 
         The followed file is read as a whole from then on, so that the hold ends when its own text is back.
         """
-        if not refused:
+        if not self.is_refused:
             self.decide("held", reason, messages)
         if self.stored is not None and self.stored.path == self.point.path and self.stored.tail is not None:
             self.set_checkpoint(replace(self.stored, tail=None, mtime_ms=0))
-        reason = "someone refused it" if refused else reason
-        self.report = replace(self.report, status="refused" if refused else "held", reason=reason)
+        status, reason = ("refused", "someone refused it") if self.is_refused else ("held", reason)
+        self.report = replace(self.report, status=status, reason=reason)
 
-    def settle_hold(self, *, accept: bool) -> None:
+    def settle_hold(self) -> None:
         """End the hold or refusal of a transcript that was now read.
 
         What it had meanwhile stays out of the context, without a pending decision.
         """
         last = self.archive.transcripts.last_decision(self.id, self.point.path)
         if last is not None and last.decision in ("held", "refused"):
-            reason = "someone accepted it" if accept else "it contains the stored messages again"
+            reason = "someone accepted it" if self.accept else "it contains the stored messages again"
             with self.archive.writing():
-                self.decide("accepted" if accept else "continued", reason, self.report.stored)
+                self.decide("accepted" if self.accept else "continued", reason, self.report.stored)
                 other = find_quarantine(self.archive, self.conversation, last.path, last.header_id)
                 if other is not None:
                     self.archive.conversations.refuse(other.id, self.now)

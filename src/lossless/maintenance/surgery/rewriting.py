@@ -427,8 +427,26 @@ def draft_all(
     accepted: dict[str, SummaryDraft] = {}
     if not work.targets:
         return
-    failures = 0
+    archive, failures = writer.archive, 0
     waiting = [(target, "") for target in work.targets]
+
+    def queue_outgrown(made: SummaryDraft, *, is_asked: bool) -> None:
+        """Queue summaries above a draft that would no longer be smaller than their sources, after what is below them.
+
+        A repair without a model does not change what a model wrote.
+        """
+        known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
+        because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
+        for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
+            sources = archive.summaries.many(user.source_ids)
+            weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
+            is_outgrown = weight <= user.tokens < sum(source.tokens for source in sources)
+            is_ours = user.conversation_id == work.conversation_id and user.id not in known
+            if is_outgrown and is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
+                below = set(SurgeryWrites(archive).below([user.id]))
+                place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
+                waiting.insert(place, (rewrite_target(archive, user, user.model), because))
+
     with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
         while waiting:
             target, because = waiting.pop(0)
@@ -443,36 +461,10 @@ def draft_all(
             if made.refusal is None and (accept is None or accept(made)):
                 accepted[made.summary_id] = made
                 if work.is_upward:
-                    _queue_outgrown(writer.archive, work, accepted, waiting, made, is_asked=ask is not None)
+                    queue_outgrown(made, is_asked=ask is not None)
             yield made
             if made.is_last:
                 return
-
-
-def _queue_outgrown(
-    archive: Archive,
-    work: RewritePlan,
-    accepted: Mapping[str, SummaryDraft],
-    waiting: list[tuple[RewriteTarget, str]],
-    made: SummaryDraft,
-    *,
-    is_asked: bool,
-) -> None:
-    """Queue the summaries above a draft that would no longer be smaller than their sources, after what is below them.
-
-    A repair without a model does not change what a model wrote.
-    """
-    known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
-    for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
-        sources = archive.summaries.many(user.source_ids)
-        weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
-        is_outgrown = weight <= user.tokens < sum(source.tokens for source in sources)
-        is_ours = user.conversation_id == work.conversation_id and user.id not in known
-        if is_outgrown and is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
-            below = set(SurgeryWrites(archive).below([user.id]))
-            place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
-            because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
-            waiting.insert(place, (rewrite_target(archive, user, user.model), because))
 
 
 def apply_rewrite(
