@@ -316,20 +316,16 @@ _OWN_TOOLS = "lcm_"
 _Keep: TypeAlias = "Callable[[str, bool], tuple[Payload, str]]"
 
 
-def _keep_answer(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tuple[Payload, str]:
-    """For the result of a tool, whose name may be unknown."""
+def _keep(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tuple[Payload, str]:
+    """For the result of a tool, whose name may be unknown (an empty one); without a tool for anything else."""
     ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
+    role = draft.message.role
+    if tool is None:
+        payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
+        return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
     name = reference_name(tool, "tool-output").replace("/", "_") + ending
     payload = draft.keep_text(text, name, mime, "large_tool_result")
     return payload, tool_reference(payload.file_id, tool, len(payload.data), payload.summary)
-
-
-def _keep_raw(draft: MessageDraft, text: str, is_json: bool) -> tuple[Payload, str]:
-    """For anything else in a message."""
-    ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
-    role = draft.message.role
-    payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
-    return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
 
 
 def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
@@ -341,7 +337,7 @@ def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | Non
             tool = tool_of(call_id)
         if tool is not None and _OWN_TOOLS in tool:
             continue
-        _shrink(draft, partial(_keep_answer, draft, tool), path, value)
+        _shrink(draft, partial(_keep, draft, tool or ""), path, value)
         if draft.message.role == "tool" and len(path) > 2 and draft.format in ("openclaw", "plain"):
             # in these formats a block whose result is a reference would not count as text otherwise
             inside = path[:-1]
@@ -354,7 +350,7 @@ def extract_oversized_rest(draft: MessageDraft) -> None:
     """Moves out any other oversized text. System instructions stay, whatever their size."""
     if draft.message.role in ("tool", "system"):
         return
-    keep = partial(_keep_raw, draft)
+    keep = partial(_keep, draft, None)
     if is_text_only(draft.document):
         key = "content" if "content" in draft.document else "output"
         value = draft.document.get(key)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
-from lossless.model.paths import fsync_path, make_private_folder, replacing
+from lossless.model.paths import fsync_path, is_same_file, make_private_folder, replacing
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
 from lossless.store.database import copy_database, open_any_database, replace_database
@@ -105,7 +105,7 @@ def make_backup(
     """
     if not replace and os.path.exists(target):  # False for an invalid name
         raise BadInput(f"{str(target)!r} already exists; choose another name")
-    if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
+    if archive.path != _MEMORY and is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")
     sweep_leftovers(target)
     try:
@@ -176,7 +176,7 @@ def restore_backup(
     wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
     """
     place = Path(archive_path)
-    if _is_same_file(source, place):
+    if is_same_file(source, place):
         raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
     after = inspect_backup(source, check)
     try:
@@ -249,13 +249,6 @@ def sweep_leftovers(target: Path) -> None:
         for entry in target.parent.iterdir():
             if pattern.fullmatch(entry.name) and entry.lstat().st_mtime < before:
                 entry.unlink(missing_ok=True)
-
-
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.absolute() == other.absolute()
 
 
 def _write_error(target: Path, error: OSError) -> ArchiveError:

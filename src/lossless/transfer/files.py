@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
-from lossless.model.paths import create_private_file, expand_path, fsync_path, make_private_folder
+from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
 from lossless.store.bundles import OWN_TABLES, fit_row, fit_scalars
 from lossless.store.files import payload_digest
@@ -102,13 +102,6 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
 def resolve_target(target: str | Path) -> Path:
     """The absolute path of a target, with links resolved."""
     return Path(os.path.realpath(expand_path(target)))
-
-
-def is_same_file(one: str | Path, other: str | Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return resolve_target(one) == resolve_target(other)
 
 
 def check_not_archive(source: str | Path, place: str | Path, archive: Archive) -> None:
