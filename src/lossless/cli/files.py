@@ -23,7 +23,7 @@ from lossless.cli.recall import print_text, run_tool, tool_reader
 from lossless.cli.screen import Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.references import DEFAULT_STUB_BYTES
+from lossless.files.document import DEFAULT_STUB_BYTES
 from lossless.files.vault import set_users
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import parse_time
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from lossless.cli.commands import Invocation
     from lossless.cli.options import ConversationTarget
     from lossless.cli.screen import Data
-    from lossless.files.references import StubPlan
+    from lossless.files.document import StubPlan
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import PageStart, TimeRange
