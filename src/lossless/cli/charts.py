@@ -14,26 +14,23 @@ from html import escape
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import east_asian_width
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import command
-from lossless.cli.options import bad_option, target_options, usage_error
-from lossless.cli.screen import joined, styled
+from lossless.cli.commands import Invocation, command
+from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
+from lossless.cli.screen import Data, Screen, joined, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -405,7 +402,7 @@ def graph(
     invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
 
 
-def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:
+def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
     depths = sorted({shape.depth for shape in drawn.shapes}, reverse=True)
     rows = []
     for depth in depths:
@@ -443,8 +440,8 @@ def print_graph(screen: Screen, data: Data) -> None:
         whole = max(1, round(_BAR * row["tokens"] / largest))
         in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
         bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {format_count(row['tokens'])} tokens"
-        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {format_count(row['inContext'])} in the context")
+        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {row['tokens']:,} tokens"
+        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
 def print_column_chart(
@@ -455,9 +452,9 @@ def print_column_chart(
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {format_count(round(max(values)))} {unit}", "dim"))
+    screen.line(styled(f"{title}, at most {round(max(values)):,} {unit}", "dim"))
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
-        mark = format_count(round(max(values))) if place == 0 else "0" if place == _HEIGHT - 1 else ""
+        mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
     gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
     screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -17,12 +17,11 @@ from lossless.cli import failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.files.vault import Vault
@@ -90,10 +89,10 @@ class Invocation:
         return path
 
     @property
-    def meta(self) -> dict[str, Any]:
+    def meta(self) -> Data:
         """What every answer says about where it comes from."""
         path = self.loaded.config_path
-        meta: dict[str, Any] = {
+        meta: Data = {
             "databasePath": _without_passwords(self.database_path),
             "configPath": None if path is None else str(_expand_path(path).absolute()),
         }
@@ -189,9 +188,9 @@ class Invocation:
     def emit(
         self,
         command: str,
-        view: Callable[[Screen, dict[str, Any]], None] | None,
-        data: dict[str, Any],
-        pagination: dict[str, Any] | None = None,
+        view: Callable[[Screen, Data], None] | None,
+        data: Data,
+        pagination: Data | None = None,
         *,
         ok: bool = True,
         exit_code: int = failures.INTERNAL,
@@ -369,9 +368,16 @@ def _write_options(
             formatter.write_dl(records)
 
 
-def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
-    """Declares a command whose function gets the invocation first."""
-    return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
+def command(name: str, group: click.Group | None = None, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Declares a command, of a group if there is one, whose function gets the invocation first."""
+
+    def declare(function: Callable[..., Any]) -> Command:
+        made = click.command(name, cls=Command, **more)(click.pass_obj(function))
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return declare
 
 
 class Group(Command, click.Group):
@@ -380,7 +386,7 @@ class Group(Command, click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        defaults: dict[str, Any] = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
+        defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
         super().__init__(*args, **(defaults | more))
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -4,9 +4,8 @@ it costs.
 
 from __future__ import annotations
 
-import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,29 +13,25 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
+from lossless.cli.apply import ended_by_signals
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import command, number_option
+from lossless.cli.commands import Invocation, command, number_option
 from lossless.cli.failures import printable
-from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
+from lossless.cli.options import ConversationTarget, budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.compactor import CompactionRequest
-from lossless.compaction.plan import expected_tokens
+from lossless.compaction.plan import CompactionDecision, Pass, expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
-    from lossless.compaction.plan import CompactionDecision, Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
@@ -76,7 +71,7 @@ def compact(
     if dry_run:
         invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))
         return
-    done: list[dict[str, Any]] = []
+    done: list[Data] = []
     with (
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
         invocation.engine() as engine,
@@ -101,7 +96,7 @@ def compact(
     invocation.emit("compact", print_compaction, data, ok=is_small)
 
 
-def _advice(data: dict[str, Any], conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
+def _advice(data: Data, conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
     """What helps when a context is still larger than it should be; its size is that of a prompt with it."""
     over = f"{size:,} tokens are more than the {target:,} that it should have."
     if data["until"]:
@@ -115,9 +110,7 @@ def _advice(data: dict[str, Any], conversation: Conversation, size: int, target:
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
 
 
-def _plan_json(
-    conversation: Conversation, decision: CompactionDecision, passes: list[Pass], before: int
-) -> dict[str, Any]:
+def _plan_json(conversation: Conversation, decision: CompactionDecision, passes: list[Pass], before: int) -> Data:
     planned = [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
     after = before - sum(item["tokens"] - item["expectedTokens"] for item in planned)
     return _compact_json(conversation, decision, planned) | {
@@ -127,9 +120,7 @@ def _plan_json(
     }
 
 
-def _compact_json(
-    conversation: Conversation, decision: CompactionDecision, passes: list[dict[str, Any]]
-) -> dict[str, Any]:
+def _compact_json(conversation: Conversation, decision: CompactionDecision, passes: list[Data]) -> Data:
     return {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
@@ -140,7 +131,7 @@ def _compact_json(
     }
 
 
-def _pass_json(work: Pass) -> dict[str, Any]:
+def _pass_json(work: Pass) -> Data:
     first, last = (
         f"msg#{item.message_id}" if isinstance(item, MessageItem) else item.summary_id
         for item in (work.items[0], work.items[-1])
@@ -155,14 +146,14 @@ def _pass_json(work: Pass) -> dict[str, Any]:
     }
 
 
-def _written_json(written: WrittenSummary | None) -> dict[str, Any]:
+def _written_json(written: WrittenSummary | None) -> Data:
     """What a pass came to; a source that nothing makes smaller stays as it is."""
     if written is None:
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
     return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
-def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
+def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
     """What a compaction came to; one that did not begin leaves the context as it is stored."""
     return {
         **pick_json(report, "ok", "compacted", "reason"),
@@ -204,11 +195,12 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
-        with _stop_on_signals(), invocation.engine() as engine:
+        # an interrupt and the signal to end are the way a watch ends, not a failure
+        with suppress(KeyboardInterrupt), ended_by_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
-    items: list[dict[str, Any]] = []
+    items: list[Data] = []
     prepared = 0
     embeds = not no_model and bool(invocation.loaded.settings.embedder)
     if debt or has_files or is_behind or prepares or embeds:
@@ -239,7 +231,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
         time.sleep(seconds)
 
 
-def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
+def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[Data]:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [
@@ -255,26 +247,10 @@ def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[d
     ]
 
 
-def _worker_json(items: list[dict[str, Any]], prepared: int | None) -> dict[str, Any]:
+def _worker_json(items: list[Data], prepared: int | None) -> Data:
     """What came of a round; `prepared` only where summaries are written ahead."""
-    data: dict[str, Any] = {"items": items, "paid": sum(item["isPaid"] for item in items)}
+    data: Data = {"items": items, "paid": sum(item["isPaid"] for item in items)}
     return data if prepared is None else data | {"prepared": prepared}
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[None]:
-    """An interrupt and the signal to end are the way a watch ends, not a failure."""
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @command("debt")
@@ -354,7 +330,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     invocation.emit("cost", print_cost, data)
 
 
-def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, Any]]:
+def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
     """Every day from the first to the last on which something happened; days in between are there, too."""
     asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
     known = sorted(day for day in {*asked, *folded} if _is_day(day))
@@ -385,7 +361,7 @@ def _is_day(text: str) -> bool:
     return False
 
 
-def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
+def _savings(saved: list[TokensSaved]) -> Data:
     """What folds took out of contexts: in all, and on average from each later turn of a conversation."""
     tokens, conversations = sum(row.tokens for row in saved), len({row.conversation_id for row in saved})
     return {
@@ -396,7 +372,7 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
     }
 
 
-def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> dict[str, Any]:
+def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
     """What the calls of some lines cost in all: dollars as exact text, and how many calls have no known cost."""
     known = sum((Decimal(cost) for row in rows for cost in row.costs), Decimal(0))
     unpriced = sum(row.unpriced for row in rows)
@@ -411,18 +387,18 @@ def print_compaction(screen: Screen, data: Data) -> None:
     passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
     if data["dryRun"]:
         if not passes:
-            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
+            screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
             return
         counted = plural(len(passes), "summary", "summaries")
-        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
+        screen.title(f"{counted} would be written", f"{before:,} → about {after:,} tokens")
     elif not data["compacted"]:
         colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({before:,} tokens).")
         _print_advice(screen, data)
         return
     else:
         written = plural(len(data["summaryIds"]), "summary", "summaries")
-        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
+        screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
     screen.table(
         (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
         [_pass_row(item) for item in passes],
@@ -445,13 +421,13 @@ def _pass_row(item: Data) -> tuple[Any, ...]:
     count = plural(item["sources"], what, "summaries" if item["depth"] else "")
     sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
     if "expectedTokens" in item:
-        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
+        return item["depth"], sources, f"{item['tokens']:,}", f"~{item['expectedTokens']:,}", ""
     if item["summaryTokens"] is None:
-        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
+        return item["depth"], sources, f"{item['tokens']:,}", "", styled("left as it is", "dim")
     by = (
         _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
     )
-    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
+    return item["depth"], sources, f"{item['tokens']:,}", f"{item['summaryTokens']:,}", by
 
 
 def _print_advice(screen: Screen, data: Data) -> None:
@@ -467,11 +443,7 @@ def print_worker(screen: Screen, data: Data) -> None:
     for item in data["items"]:
         name = item["sessionKey"] or item["sessionId"]
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
-        sizes = (
-            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
-            if item["compacted"]
-            else ""
-        )
+        sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
@@ -489,9 +461,7 @@ def print_pending(screen: Screen, data: Data) -> None:
             state,
             "" if until is None else f" until {screen.time(until)}",
         )
-        size = [
-            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
-        ]
+        size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
         sizes = f", {' of '.join(size)} tokens" if size else ""
         screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
         if item["lastFailureSummary"]:
@@ -511,12 +481,12 @@ def print_cost(screen: Screen, data: Data) -> None:
     screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
     screen.gap()
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
-    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
+    saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"
+    tokens = f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written"
     screen.fields(
         (
             ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
-            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
+            *((("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()),
             ("Each turn saves", saved),
         )
     )

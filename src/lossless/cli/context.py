@@ -13,6 +13,7 @@ from lossless.cli.charts import print_context_history
 from lossless.cli.commands import (
     Command,
     CommandEntry,
+    Invocation,
     LazyGroup,
     command,
     dry_run_option,
@@ -21,18 +22,15 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import budget_option, find_active, target_options, usage_error
+from lossless.cli.options import ConversationTarget, budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import joined, role_text, styled
+from lossless.cli.screen import Data, Screen, joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
-from lossless.tui.text import format_count, plural, share_bar
+from lossless.tui.text import plural, share_bar
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
@@ -120,7 +118,7 @@ def context(
     invocation.emit("context", print_context, data)
 
 
-def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
+def _history_json(engine: Engine, conversation: Conversation) -> Data:
     """How the last prompts were put together."""
     return {
         "conversationId": conversation.id,
@@ -141,7 +139,7 @@ def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
+def provider_request(prompted: Assembled, format: str) -> Data:
     """The assembled messages as the request of a provider, the recall policy in its system prompt."""
     head = [message.content for message in takewhile(lambda message: message.role == "system", prompted.parts)]
     policy, wire = prompted.system_prompt, prompted.messages
@@ -158,7 +156,7 @@ def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
 
 def _context_json(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
-) -> dict[str, Any]:
+) -> Data:
     receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
     items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
@@ -185,7 +183,7 @@ def _context_json(
     }
 
 
-def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
+def _pins_and_focus_json(found: PromptReport) -> list[Data]:
     """Pins and the focus brief, as far as they are in the prompt."""
     shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
@@ -197,7 +195,7 @@ def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
     ]
 
 
-def _item_json(item: PromptItem) -> dict[str, Any]:
+def _item_json(item: PromptItem) -> Data:
     row, known = item.row, {"id": item.id, "form": item.form}
     if row is None:
         return known
@@ -214,9 +212,9 @@ def _item_json(item: PromptItem) -> dict[str, Any]:
     }
 
 
-def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _group_messages(items: list[Data]) -> list[Data]:
     """The items with neighbouring messages counted together."""
-    listed: list[dict[str, Any]] = []
+    listed: list[Data] = []
     for (kind, form), group in groupby(items, key=lambda item: (item.get("type"), item["form"])):
         run = list(group)
         if kind != "message" or len(run) == 1:
@@ -275,7 +273,7 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     invocation.emit("unpin", print_unpin, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
-def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
+def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
     return [
         {"pinId": row.id, "messageId": row.message_id, "pinnedAt": row.at, "preview": preview(row.content)}
         for row in engine.browse.pins(conversation_id)
@@ -342,11 +340,11 @@ def print_context(screen: Screen, data: Data) -> None:
     used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
     colour = "cyan" if data["fits"] else "red"
     over = "" if data["fits"] else "  over budget"
-    sent = f"{_percent(used)}  {format_count(data['tokens'])} of {format_count(data['capacity'])} tokens{over}"
+    sent = f"{_percent(used)}  {data['tokens']:,} of {data['capacity']:,} tokens{over}"
     full = stored["tokens"] / max(1, stored["threshold"])
     fold = ": due now" if stored["isOver"] else ""
-    limit = f"compacts at {format_count(stored['threshold'])}{fold}"
-    kept = f"{_percent(full)}  {format_count(stored['tokens'])}, {limit}"
+    limit = f"compacts at {stored['threshold']:,}{fold}"
+    kept = f"{_percent(full)}  {stored['tokens']:,}, {limit}"
     bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
     bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
     for share in data["shares"]:
@@ -396,7 +394,7 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
     kind = item.get("type")
     if kind == "messages":
-        by_role = ", ".join(f"{format_count(count)} {name}" for name, count in item["byRole"].items())
+        by_role = ", ".join(f"{count:,} {name}" for name, count in item["byRole"].items())
         text = styled(f"{form}{item['id']} … {item['lastId']}: {by_role}", "dim")
         what: Any = plural(item["count"], "message")
         when = item["earliestAt"]
@@ -407,7 +405,7 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
         what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role_text(item.get("role", ""))
         when = item.get("createdAt")
         text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
-    return what, format_count(item.get("tokenCount", 0)), screen.date(when), text
+    return what, f"{item.get('tokenCount', 0):,}", screen.date(when), text
 
 
 def _print_left_out(screen: Screen, data: Data) -> None:
@@ -448,7 +446,7 @@ def _print_pins(screen: Screen, items: list[Data]) -> None:
 
 def print_new(screen: Screen, data: Data) -> None:
     gone = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')}"
-    sizes = f"{format_count(data['tokensBefore'])} → {format_count(data['tokensAfter'])} tokens"
+    sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
     if not data["messages"] and not data["summaries"]:
         screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
         return

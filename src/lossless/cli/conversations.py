@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, command, id_type, number_option, text_type
+from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
 from lossless.cli.options import (
     MAX_LIMIT,
     ConversationTarget,
@@ -31,34 +31,28 @@ from lossless.cli.options import (
     time_options,
 )
 from lossless.cli.output import pick_json, preview, to_json
-from lossless.cli.screen import Screen, role_text, styled
+from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
-from lossless.model.context import SummaryKind
+from lossless.model.context import MessageItem, SummaryKind
 from lossless.model.messages import ROLES
 from lossless.settings.setting import camel_case
-from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
+from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.text import Text
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data
     from lossless.engine import Engine
-    from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
     from lossless.settings import Settings
 
 
-@click.group("conversations", cls=Group)
-def conversations() -> None:
-    """List conversations, or show one."""
+conversations = Group("conversations", help="List conversations, or show one.")
 
 
-@conversations.command("list")
+@command("list", conversations)
 @paging_options("conversations", int)
-@click.pass_obj
 def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
@@ -72,9 +66,8 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
     )
 
 
-@conversations.command("show")
+@command("show", conversations)
 @target_options(by_run=False)
-@click.pass_obj
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -82,7 +75,7 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
     invocation.emit("conversations.show", print_conversation, data)
 
 
-def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
+def _conversation_json(engine: Engine, id_: int) -> Data:
     settings = engine.settings
     row = engine.browse.conversation(id_)
     assert row is not None
@@ -107,7 +100,7 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     }
 
 
-def _row_json(row: dict[str, Any]) -> dict[str, Any]:
+def _row_json(row: Data) -> Data:
     """A row by its columns, under JSON's names."""
     return {camel_case(name): value for name, value in row.items()}
 
@@ -116,22 +109,19 @@ def _tail_cap(settings: Settings) -> int | None:
     return fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
 
 
-def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
+def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> Data:
     return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
 
 
-@click.group("messages", cls=Group)
-def messages() -> None:
-    """List messages, show one, or show the fresh tail."""
+messages = Group("messages", help="List messages, show one, or show the fresh tail.")
 
 
-@messages.command("list")
+@command("list", messages)
 @target_options(by_run=False)
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @time_options
 @paging_options("messages", int)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
-@click.pass_obj
 def list_messages(
     invocation: Invocation,
     target: ConversationTarget,
@@ -149,10 +139,9 @@ def list_messages(
     invocation.emit("messages.list", print_messages, {"items": items}, pagination("messages", limit, page))
 
 
-@messages.command("tail")
+@command("tail", messages)
 @target_options(by_run=False)
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
-@click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
 
@@ -180,9 +169,8 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
     invocation.emit("messages.tail", print_tail, data)
 
 
-@messages.command("show")
+@command("show", messages)
 @click.argument("message_id", type=id_type)
-@click.pass_obj
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -190,7 +178,7 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     invocation.emit("messages.show", print_message, data)
 
 
-def _message_json(engine: Engine, message_id: int, what: str = "message") -> dict[str, Any]:
+def _message_json(engine: Engine, message_id: int, what: str = "message") -> Data:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
         raise failures.not_found(f"No {what} has number {message_id}.", kind="message", id=message_id)
@@ -215,19 +203,16 @@ def _message_json(engine: Engine, message_id: int, what: str = "message") -> dic
     }
 
 
-@click.group("summaries", cls=Group)
-def summaries() -> None:
-    """List summaries, or show one with its sources."""
+summaries = Group("summaries", help="List summaries, or show one with its sources.")
 
 
-@summaries.command("list")
+@command("list", summaries)
 @target_options(required=False, by_run=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @time_options
 @paging_options("summaries", str)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
-@click.pass_obj
 def list_summaries(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -251,9 +236,8 @@ def list_summaries(
     invocation.emit("summaries.list", print_summaries, {"items": items}, pagination("summaries", limit, page))
 
 
-@summaries.command("show")
+@command("show", summaries)
 @click.argument("summary_id", type=text_type)
-@click.pass_obj
 def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -261,7 +245,7 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     invocation.emit("summaries.show", print_summary, data)
 
 
-def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
+def _summary_json(engine: Engine, summary_id: str) -> Data:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
         raise failures.not_found(
@@ -360,7 +344,7 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
         raise
 
 
-def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
+def _open_reference(engine: Engine, name: str) -> tuple[str, Data]:
     """What a message, a summary or a file holds."""
     from lossless.recall.results import parse_reference
 
@@ -385,27 +369,25 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
     names = {"  not stored": ("replayed", "skipped", "ambiguous"), "  matched": ("revised", "likely")}
     rows = {
-        title: ", ".join(f"{format_count(counts[name])} {name}" for name in group if counts[name])
-        for title, group in names.items()
+        title: ", ".join(f"{counts[name]:,} {name}" for name in group if counts[name]) for title, group in names.items()
     }
-    arrived = f"{format_count(counts['seen'])} seen, {format_count(counts['stored'])} stored"
+    arrived = f"{counts['seen']:,} seen, {counts['stored']:,} stored"
     return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
-    if data["items"]:
-        is_titled = any(item["title"] for item in data["items"])
-        screen.items(
-            data["items"],
-            ("#", "conversationId", "right"),
-            ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
-            *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
-            ("messages", "messageCount", "count"),
-            ("tokens", "messageTokens", "count"),
-            ("sums", "summaryCount", "count"),
-            ("context", "contextTokens", "count"),
-            ("changed", "updatedAt", "time"),
-        )
+    is_titled = any(item["title"] for item in data["items"])
+    screen.items(
+        data["items"],
+        ("#", "conversationId", "right"),
+        ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
+        *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
+        ("messages", "messageCount", "count"),
+        ("tokens", "messageTokens", "count"),
+        ("sums", "summaryCount", "count"),
+        ("context", "contextTokens", "count"),
+        ("changed", "updatedAt", "time"),
+    )
 
 
 def session_name(item: Data) -> str:
@@ -415,8 +397,6 @@ def session_name(item: Data) -> str:
 
 def print_list(screen: Screen, data: Data) -> None:
     """One line for each conversation: what it is about, whose it is, how long it is, and its days."""
-    if not data["items"]:
-        return
     is_wide = screen.width >= _WIDE
 
     def about(item: Data) -> Text:
@@ -463,9 +443,14 @@ def print_shown(screen: Screen, data: Data) -> None:
     for message in data["messages"]:
         text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
         if not data["full"] and len(text) > limit:
-            size = f"{format_count(len(text))} characters"
+            size = f"{len(text):,} characters"
             text = f"{text[:limit].rstrip()} …\n[{size}: lcm show msg#{message['messageId']}]"
         _print_message_text(screen, message | {"content": text})
+
+
+def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
+    """A line for each depth of summaries."""
+    return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
 
 
 def print_conversation(screen: Screen, data: Data) -> None:
@@ -473,33 +458,28 @@ def print_conversation(screen: Screen, data: Data) -> None:
     state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
     screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
     screen.gap()
-    hidden = ", ".join(f"{format_count(count)} {cause}" for cause, count in data["hidden"].items())
-    tail = f"{plural(item['freshTailMessages'], 'message')}, {format_count(item['freshTailTokens'])} tokens"
-    rows: Iterable[tuple[str, Any]] = (
+    hidden = ", ".join(f"{count:,} {cause}" for cause, count in data["hidden"].items())
+    debt = data["maintenance"]
+    compaction = "none"
+    if debt is not None and (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
+        state_of_debt = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
+        compaction = f"{state_of_debt}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
+    rows: tuple[tuple[str, Any], ...] = (
         ("Session key", item["sessionKey"]),
         ("Session id", item["sessionId"]),
         ("State", state),
         ("Created, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
-        ("Messages", f"{format_count(item['messageCount'])}, {format_count(item['messageTokens'])} tokens"),
-        ("Summaries", f"{format_count(item['summaryCount'])}, {format_count(item['summaryTokens'])} tokens"),
-        *(
-            (
-                f"  depth {row['depth']}",
-                f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
-            )
-            for row in data["summaryDepths"]
-        ),
-        ("Context", f"{plural(item['contextItems'], 'item')}, {format_count(item['contextTokens'])} tokens"),
-        *(
-            (f"  {row['itemType']}", f"{format_count(row['count'])}, {format_count(row['tokens'])} tokens")
-            for row in data["context"]
-        ),
-        ("Fresh tail", tail),
+        ("Messages", f"{item['messageCount']:,}, {item['messageTokens']:,} tokens"),
+        ("Summaries", f"{item['summaryCount']:,}, {item['summaryTokens']:,} tokens"),
+        *depth_rows(data["summaryDepths"]),
+        ("Context", f"{plural(item['contextItems'], 'item')}, {item['contextTokens']:,} tokens"),
+        *((f"  {row['itemType']}", f"{row['count']:,}, {row['tokens']:,} tokens") for row in data["context"]),
+        ("Fresh tail", f"{plural(item['freshTailMessages'], 'message')}, {item['freshTailTokens']:,} tokens"),
         ("Hidden", hidden or "none"),
         *ingest_rows(ingest),
         ("Last stored", ago_and_time(screen, ingest["lastStoredAt"])),
-        ("Compaction", _conversation_debt_text(data["maintenance"])),
-        ("Large files", f"{format_count(data['largeFiles']['count'])}, {format_bytes(data['largeFiles']['bytes'])}"),
+        ("Compaction", compaction),
+        ("Large files", f"{data['largeFiles']['count']:,}, {format_bytes(data['largeFiles']['bytes'])}"),
     )
     screen.fields(rows)
     if ingest["blockedReason"]:
@@ -508,27 +488,17 @@ def print_conversation(screen: Screen, data: Data) -> None:
         screen.prose(ingest["blockedReason"])
 
 
-def _conversation_debt_text(debt: Data | None) -> str:
-    if debt is None or not (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
-        return "none"
-    state = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
-    return f"{state}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
-
-
 def print_messages(screen: Screen, data: Data) -> None:
     """One line for each message, then the whole texts when they were asked for."""
-    items = data["items"]
-    if not items:
-        return
     screen.items(
-        items,
+        data["items"],
         ("#", "messageId", "right"),
         ("time", "createdAt", "time"),
         ("role", lambda item: role_text(item["role"]), ""),
         ("tokens", "tokenCount", "count"),
         ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
     )
-    for item in items:
+    for item in data["items"]:
         if "content" in item:
             _print_message_text(screen, item)
 
@@ -536,25 +506,19 @@ def print_messages(screen: Screen, data: Data) -> None:
 def _print_message_text(screen: Screen, item: Data) -> None:
     """A message with its whole text."""
     screen.gap()
-    tools = f"  {', '.join(item['tools'])}" if item.get("tools") else ""
-    screen.line(
-        styled(f"#{item['messageId']} ", "bold"),
-        role_text(item["role"]),
-        styled(f"  {screen.time(item['createdAt'])}", "dim"),
-        tools,
-    )
+    screen.speaker(item["messageId"], item["role"], screen.time(item["createdAt"]), *item.get("tools", ()))
     if text := item["content"].rstrip("\n"):
         screen.prose(text)
 
 
 def print_tail(screen: Screen, data: Data) -> None:
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-    cap = "" if limits["maxTokens"] is None else f", at most {format_count(limits['maxTokens'])} tokens"
+    cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
     screen.line(
-        f"{plural(selected['messages'], 'message')}, {format_count(selected['tokens'])} tokens, of "
-        f"{format_count(whole['messages'])} and {format_count(whole['tokens'])}; "
-        f"protected: {format_count(limits['count'])}{cap}"
+        f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens, of "
+        f"{whole['messages']:,} and {whole['tokens']:,}; "
+        f"protected: {limits['count']:,}{cap}"
     )
     for item in data["messages"]:
         _print_message_text(screen, item)
@@ -569,16 +533,18 @@ def print_message(screen: Screen, data: Data) -> None:
         place = f"below {status['summarizedIn']}"
     elif status["hiddenCause"]:
         place = f"hidden ({status['hiddenCause']})"
-    rows: list[tuple[str, Any]] = [
+    rows: tuple[tuple[str, Any], ...] = (
         ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
         ("Role", role_text(item["role"])),
         ("Time", screen.time(item["createdAt"])),
-        ("Tokens", format_count(item["tokenCount"])),
+        ("Tokens", f"{item['tokenCount']:,}"),
         ("Format", data["format"]),
         ("Now", place),
-    ]
-    more = (("Tools", ", ".join(item["tools"])), ("Entry id", data["entryId"]), ("File", item["largeContent"]))
-    screen.fields([*rows, *(row for row in more if row[1])])
+        ("Tools", ", ".join(item["tools"])),
+        ("Entry id", data["entryId"]),
+        ("File", item["largeContent"]),
+    )
+    screen.fields(row for row in rows if row[1])
     screen.gap()
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
@@ -594,19 +560,17 @@ def print_message(screen: Screen, data: Data) -> None:
 
 def print_summaries(screen: Screen, data: Data) -> None:
     """One line for each summary, then the whole texts when they were asked for."""
-    items = data["items"]
-    one = len({item["conversationId"] for item in items}) == 1
-    if items:
-        screen.items(
-            items,
-            ("id", "summaryId", "key"),
-            *(() if one else (("conv", "conversationId", "right"),)),
-            ("depth", "depth", "right"),
-            ("tokens", "tokenCount", "count"),
-            ("up to", "coverageAt", "date"),
-            ("text", "preview", "rest"),
-        )
-    for item in items:
+    one = len({item["conversationId"] for item in data["items"]}) == 1
+    screen.items(
+        data["items"],
+        ("id", "summaryId", "key"),
+        *(() if one else (("conv", "conversationId", "right"),)),
+        ("depth", "depth", "right"),
+        ("tokens", "tokenCount", "count"),
+        ("up to", "coverageAt", "date"),
+        ("text", "preview", "rest"),
+    )
+    for item in data["items"]:
         if "content" in item:
             screen.gap()
             screen.title(item["summaryId"])
@@ -623,7 +587,7 @@ def print_summary(screen: Screen, data: Data) -> None:
             ("Conversation", item["conversationId"]),
             ("Kind", f"{item['kind']}, depth {item['depth']}"),
             ("Covers", f"{screen.time(item['earliestAt'])} … {screen.time(item['latestAt'])}"),
-            ("Tokens", f"{format_count(item['tokenCount'])} for {format_count(item['sourceMessageTokenCount'])}"),
+            ("Tokens", f"{item['tokenCount']:,} for {item['sourceMessageTokenCount']:,}"),
             ("Written", f"{screen.time(item['createdAt'])} by {item['model']}"),
             ("Sources", sources),
             ("Used in", ", ".join(data["usedIn"]) or "nothing yet"),

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, get_args
 
 import click
 
-from lossless.cli.commands import CommandEntry, LazyGroup, command, text_option, text_type
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
 from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
 from lossless.cli.options import ConversationTarget, complete_sessions, session_names
 from lossless.cli.output import to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
-from lossless.transfer.lossless_claw import TransferOptions
+from lossless.transfer.lossless_claw import ExportReport, TransferOptions
 from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_format import SessionBy
 from lossless.tui.text import plural
@@ -21,10 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
 
-    from lossless.cli.commands import Command, Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.pages import PageFormat, PagesReport
 
 

@@ -13,6 +13,8 @@ from lossless import errors
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lossless.cli.screen import Data
+
 OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
 INTERRUPTED = 130
 
@@ -40,8 +42,8 @@ class CommandFailed(Exception):
         super().__init__(message)
         self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details, hint
 
-    def envelope(self) -> dict[str, Any]:
-        error: dict[str, Any] = {"code": self.code, "message": self.message}
+    def envelope(self) -> Data:
+        error: Data = {"code": self.code, "message": self.message}
         details = {**self.details} | ({"hint": self.hint} if self.hint else {})
         if details:
             error["details"] = details
@@ -78,7 +80,7 @@ def with_details(error: errors.LosslessError | CommandFailed, **details: Any) ->
     return CommandFailed(failure.code, failure.message, failure.exit_code, {**failure.details, **details}, failure.hint)
 
 
-def _details(error: errors.LosslessError) -> dict[str, Any]:
+def _details(error: errors.LosslessError) -> Data:
     if isinstance(error, errors.NotFound):
         return {"kind": error.kind, "id": error.id}
     if isinstance(error, errors.BadSetting):

@@ -15,10 +15,10 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
 from lossless.cli.options import parse_when
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.transcripts import print_pruned
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
@@ -39,14 +39,12 @@ from lossless.transfer.transcripts import (
     find_local_histories,
     stat_named,
 )
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.cli.commands import Invocation
     from lossless.cli.failures import CommandFailed
-    from lossless.cli.screen import Data, Screen
 
 
 #: The word for an import that finds the kinds by itself.
@@ -209,7 +207,7 @@ def _import_source(
     invocation.emit(command, print_import, data, ok=not problems)
 
 
-def limit_warnings(data: dict[str, Any]) -> dict[str, Any]:
+def limit_warnings(data: Data) -> Data:
     """A report with the first of its warnings, and how many there are."""
     return data | {"warnings": data["warnings"][:_LISTED_WARNINGS], "warningCount": len(data["warnings"])}
 
@@ -599,7 +597,7 @@ def print_counts(screen: Screen, data: Data) -> None:
         if value is None:
             continue
         count = len(value) if isinstance(value, list) else value
-        row = (name, format_count(count))
+        row = (name, f"{count:,}")
         if count and name.startswith(" ") and above not in rows:
             rows.append(above)
         if count or key in _ALWAYS:
@@ -613,7 +611,7 @@ def print_warnings(screen: Screen, data: Data) -> None:
         screen.line(styled("  note: ", "yellow"), warning)
     unlisted = data["warningCount"] - len(data["warnings"])
     if unlisted:
-        screen.line(styled(f"  and {format_count(unlisted)} more", "dim"))
+        screen.line(styled(f"  and {unlisted:,} more", "dim"))
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
@@ -625,7 +623,7 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     status = ("status", lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")), "")
     screen.items(shown, status, ("messages", "messages", "count"), ("conversation", _name, "rest"))
     if len(data["items"]) > len(shown):
-        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
+        screen.line(styled(f"and {sum(data['conversations'].values()) - len(shown):,} more", "dim"))
     for item in data["items"]:
         if item["reason"] and item["status"] in ("error", "held"):
             screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
@@ -633,8 +631,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
             screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
     skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
     for reason, count in skipped.items():
-        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
-    statuses = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+        screen.line(styled(f"{count:,} skipped: {reason}", "dim"))
+    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(data["conversations"].items()))
     screen.line(
         styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
     )

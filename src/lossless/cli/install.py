@@ -11,17 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command
 from lossless.cli.options import usage_error
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
 from lossless.tui.text import home_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
@@ -141,7 +139,7 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     return host_commands(database=database, config=config, by_name=by_name), archive
 
 
-def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
+def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     """Make the edits, unless they are only to be seen: what happened to each file."""
     from lossless.hosts.config_files import apply_edits
 

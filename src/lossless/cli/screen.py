@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -139,13 +139,15 @@ class Screen:
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
 
-    def items(self, items: Iterable[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
+    def items(self, items: Sequence[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
         """A table of items: of each column the title, the key or function of its values, and how they are shown.
 
-        That is `count`, `bytes`, `time`, `date`, or a kind that `table` knows.
+        That is `count`, `bytes`, `time`, `date`, or a kind that `table` knows. Without items there is no table.
         """
+        if not items:
+            return
         shown: dict[str, Callable[[Any], str]] = {
-            "count": format_count,
+            "count": "{:,}".format,
             "bytes": format_bytes,
             "time": self.time,
             "date": self.date,
@@ -175,10 +177,17 @@ class Screen:
             grid.add_row(f"  {name}", format_bytes(size), "█" * round(width * size / total) or "▏")
         self._console.print(grid)
 
+    def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
+        """The line above a message."""
+        used = f"  {', '.join(tools)}" if tools else ""
+        self.line(
+            styled(f"#{message_id} ", "bold"), role_text(role), styled(f"  {about}" if about else "", "dim"), used
+        )
+
     def gap(self) -> None:
         self._console.print()
 
-    def footer(self, pagination: dict[str, Any]) -> None:
+    def footer(self, pagination: Data) -> None:
         """How many were shown, and how to go on."""
         if pagination["hasMore"]:
             text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"

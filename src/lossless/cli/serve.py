@@ -13,15 +13,14 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
+from lossless.cli.commands import Invocation, choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import usage_error
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.serve.proxy import ProxyOptions
 
@@ -208,7 +207,7 @@ def _serve(
                 f"{message} If a proxy runs there already, use that one; else choose another with --port."
             ) from error
         app = proxy_app(engine, access, options)
-        quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+        quiet: Data = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))
         ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
         with suppress(KeyboardInterrupt):
@@ -233,14 +232,13 @@ def _url(url: str) -> str:
     return url.rstrip("/")
 
 
-def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
+def print_proxy(screen: Screen, data: Data) -> None:
     from lossless.cli.screen import styled
-    from lossless.tui.text import format_count
 
     verb = "Listening on" if data["serving"] else "It would listen on"
     screen.line(f"{verb} ", styled(data["url"], "bold"))
     screen.gap()
-    window = "by the model's name" if data["window"] is None else f"{format_count(data['window'])} tokens"
+    window = "by the model's name" if data["window"] is None else f"{data['window']:,} tokens"
     by = (
         "x-lossless-session, else how it begins"
         if data["sessionBy"] == "prefix"

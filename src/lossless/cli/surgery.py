@@ -10,6 +10,7 @@ import click
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
 from lossless.cli.commands import (
     CommandEntry,
+    Invocation,
     LazyGroup,
     command,
     dry_run_option,
@@ -22,20 +23,19 @@ from lossless.cli.model import ModelChoice, model_options, settings_with_model, 
 from lossless.cli.options import (
     ConversationTarget,
     bad_option,
+    combined,
     find_active,
     session_key_option,
     session_names,
     target_options,
 )
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
 from lossless.model.times import parse_time
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.group import OperationPlan
 
@@ -67,31 +67,30 @@ apply_option = click.option(
     help="Do it, after a backup; or only show what would be done, which is the default.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+apply_options = combined(apply_option, yes_option)
 
 
 @command("dissolve")
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
-@apply_option
-@yes_option
-def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
+@apply_options
+def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: bool) -> None:
     """Put the sources of SUMMARY back into the context, in its place.
 
     It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
-    operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", is_real=is_real, yes=yes)
+    operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", **apply)
 
 
 @command("transplant")
 @click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
 @click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
-@apply_option
-@yes_option
+@apply_options
 def transplant(
-    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], is_real: bool, yes: bool
+    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: bool
 ) -> None:
     """Copy the summaries of one conversation's context to the head of another's.
 
@@ -107,16 +106,14 @@ def transplant(
         "files": len(work.file_ids),
         **pick_json(work, "tokens_before", "tokens_after"),
     }
-    question = f"Copy into conversation {target_id}?"
-    operate(invocation, "transplant", work, question, is_real=is_real, yes=yes, plan_json=data)
+    operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 
 @command("merge")
 @session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
-@apply_option
-@yes_option
-def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
+@apply_options
+def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: bool) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
     A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
@@ -126,14 +123,13 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: boo
         (session_key,) = session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
-    operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
+    operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", **apply)
 
 
 @command("undo")
 @target_options()
-@apply_option
-@yes_option
-def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
+@apply_options
+def undo(invocation: Invocation, target: ConversationTarget, **apply: bool) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
     Run it again for the change before. Messages that were folded come back into the context; the summary's text is
@@ -142,7 +138,7 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
     with planning(invocation) as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
-    operate(invocation, "undo", work, f"Undo the {work.entry.action}?", is_real=is_real, yes=yes, plan_json=plan)
+    operate(invocation, "undo", work, f"Undo the {work.entry.action}?", plan, **apply)
 
 
 @command("diff")
@@ -161,11 +157,9 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     invocation.emit("diff", print_context_diff, data)
 
 
-def _log_entry_json(entry: Any) -> dict[str, Any]:
+def _log_entry_json(entry: Any) -> Data:
     """A line of the log, without what undoing it needs."""
-    plain: dict[str, Any] = to_json(entry)
-    del plain["detail"]
-    return plain
+    return {name: value for name, value in to_json(entry).items() if name != "detail"}
 
 
 def _parse_point(option: str, value: str | None) -> int | datetime | None:
@@ -190,15 +184,7 @@ _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older
 @_no_compact
 @_dry_run
 @yes_option
-def focus(
-    invocation: Invocation,
-    question: str | None,
-    target: ConversationTarget,
-    named: ModelChoice,
-    no_compact: bool,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
     """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
@@ -210,7 +196,7 @@ def focus(
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(invocation, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "focus", target, question, **how)
 
 
 @command("refocus")
@@ -219,11 +205,9 @@ def focus(
 @_no_compact
 @_dry_run
 @yes_option
-def refocus(
-    invocation: Invocation, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
-) -> None:
+def refocus(invocation: Invocation, /, target: ConversationTarget, **how: Any) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(invocation, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "refocus", target, None, **how)
 
 
 @command("unfocus")
@@ -244,8 +228,7 @@ def _write_focus(
     target: ConversationTarget,
     question: str | None,
     named: ModelChoice,
-    *,
-    is_folded: bool,
+    no_compact: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
@@ -259,27 +242,18 @@ def _write_focus(
         invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
         return
     with invocation.engine(asked) as engine:
-        if not is_folded:
+        if not no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
     invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
 
 
-def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    plain: dict[str, Any] = to_json(found)
-    return plain | {"isStale": found.is_stale, "at": datetime.now(UTC)}
+def _focus_json(found: FocusStatus | None) -> Data | None:
+    return None if found is None else to_json(found) | {"isStale": found.is_stale, "at": datetime.now(UTC)}
 
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "cyan"}
-
-
-def print_operation(screen: Screen, data: Data) -> None:
-    print_diff_lines(screen, data["text"])
-    screen.gap()
-    print_result(screen, data)
 
 
 def print_diff_lines(screen: Screen, text: str) -> None:
@@ -292,7 +266,7 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
     if report is None:
         screen.unchanged(f"{word} does it, after a backup." if word else "")
         return
-    tokens = f"{format_count(report['tokensBefore'])} → {format_count(report['tokensAfter'])} tokens"
+    tokens = f"{report['tokensBefore']:,} → {report['tokensAfter']:,} tokens"
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
     if report["backup"]:
         back = "lcm restore" if report["action"] == "undo" else f"lcm summary undo -s {report['conversationId']}"
@@ -328,8 +302,8 @@ def print_focus(screen: Screen, data: Data) -> None:
         return
     brief = found["brief"]
     screen.title(f"Focus {brief['id']}", brief["status"], *(["stale"] if found["isStale"] else []))
-    since = f"{plural(found['messagesSince'], 'message')}, {format_count(found['tokensSince'])} tokens"
-    size = f"{format_count(brief['tokens'])} of about {format_count(brief['targetTokens'])} tokens"
+    since = f"{plural(found['messagesSince'], 'message')}, {found['tokensSince']:,} tokens"
+    size = f"{brief['tokens']:,} of about {brief['targetTokens']:,} tokens"
     screen.fields(
         (("Question", brief["prompt"]), ("Written", screen.time(brief["createdAt"])), ("Size", size), ("Since", since))
     )
@@ -341,19 +315,25 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
+def _print_operation(screen: Screen, data: Data) -> None:
+    print_diff_lines(screen, data["text"])
+    screen.gap()
+    print_result(screen, data)
+
+
 def operate(
     invocation: Invocation,
     command: str,
     plan: OperationPlan,
     question: str,
+    plan_json: Data | None = None,
     *,
     is_real: bool,
     yes: bool,
-    plan_json: dict[str, Any] | None = None,
 ) -> None:
     """Print a surgery's plan, and what carrying it out did, when that is wanted."""
     report = None
     if is_real:
         report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
     shown = to_json(plan) if plan_json is None else plan_json
-    invocation.emit(command, print_operation, {"plan": shown, "text": plan.text} | result_json(report))
+    invocation.emit(command, _print_operation, {"plan": shown, "text": plan.text} | result_json(report))

@@ -6,21 +6,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.append import session_of, session_options
-from lossless.cli.commands import Group, command, dry_run_option, id_type
+from lossless.cli.append import session_options
+from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
-from lossless.tui.text import format_count, plural
+from lossless.cli.screen import Data, Screen, styled
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.ingest.transcripts.following import TranscriptReport
+    from lossless.model.conversations import Session
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 
 
@@ -31,20 +30,13 @@ if TYPE_CHECKING:
 @click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
 @dry_run_option
 def bootstrap(
-    invocation: Invocation,
-    file: Path,
-    session_key: str | None,
-    session_id: str | None,
-    kind: str | None,
-    again: bool,
-    dry_run: bool,
+    invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
 ) -> None:
     """Store the new messages of a transcript; the same transcript again changes nothing.
 
     Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
     messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
     """
-    session = session_of(invocation, session_key, session_id)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     _emit(invocation, "bootstrap", report)
@@ -58,9 +50,8 @@ def transcripts(context: click.Context) -> None:
         context.invoke(list_transcripts)
 
 
-@transcripts.command("list")
+@command("list", transcripts)
 @click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
-@click.pass_obj
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
     with invocation.reader() as engine:
@@ -69,10 +60,9 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     invocation.emit("transcripts list", print_transcripts, {"items": to_json(found), "all": every})
 
 
-@transcripts.command("accept")
+@command("accept", transcripts)
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @dry_run_option
-@click.pass_obj
 def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
 
@@ -87,10 +77,9 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     _emit(invocation, "transcripts accept", report)
 
 
-@transcripts.command("refuse")
+@command("refuse", transcripts)
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @dry_run_option
-@click.pass_obj
 def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -118,7 +107,7 @@ def _place(epoch: TranscriptDecision) -> tuple[int, str]:
 
 
 def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
-    data: dict[str, Any] = to_json(report)
+    data: Data = to_json(report)
     invocation.emit(command, print_bootstrap, data, ok=report.status not in ("held", "failed"))
 
 
@@ -130,8 +119,7 @@ def quarantine(context: click.Context) -> None:
         context.invoke(list_quarantine)
 
 
-@quarantine.command("list")
-@click.pass_obj
+@command("list", quarantine)
 def list_quarantine(invocation: Invocation) -> None:
     """List quarantined conversations, and those that were refused."""
     with invocation.reader() as engine:
@@ -139,10 +127,9 @@ def list_quarantine(invocation: Invocation) -> None:
     invocation.emit("quarantine list", print_quarantine, {"items": [_quarantine_json(one) for one in found]})
 
 
-@quarantine.command("accept")
+@command("accept", quarantine)
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
 @dry_run_option
-@click.pass_obj
 def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -150,10 +137,9 @@ def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     invocation.emit("quarantine accept", print_quarantine_accepted, to_json(found))
 
 
-@quarantine.command("refuse")
+@command("refuse", quarantine)
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
 @dry_run_option
-@click.pass_obj
 def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -161,7 +147,7 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     invocation.emit("quarantine refuse", print_quarantine_refused, _quarantine_json(found))
 
 
-def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
+def _quarantine_json(found: QuarantinedConversation) -> Data:
     return {
         "conversationId": found.conversation_id,
         "sessionKey": found.session.key,
@@ -182,16 +168,14 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         if data["status"] == "held":
             screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))
         return
-    screen.line(
-        styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {format_count(data['replayed'])} known"
-    )
+    screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
     rows = [
         ("Given the host's ids", data["stamped"]),
         ("Left on another branch", data["abandoned"]),
         ("Undecided by content", data["ambiguous"]),
         ("Other records", data["opaque"]),
     ]
-    screen.fields([(label, format_count(count)) for label, count in rows if count])
+    screen.fields([(label, f"{count:,}") for label, count in rows if count])
     print_pruned(screen, data["pruned"])
     _problems(screen, data["badLines"], data["problems"])
 

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.theme import Theme
-from textual.worker import WorkerState
+from textual.worker import Worker, WorkerState
 
 from lossless.tui import screens
 from lossless.tui.reads import DetailView
@@ -26,11 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
-    from textual.binding import BindingType
     from textual.dom import DOMNode
     from textual.pilot import Pilot
     from textual.screen import Screen
-    from textual.worker import Worker
 
     from lossless.tui.archive import ArchiveAccess
 

@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.transcript import TranscriptWindowScreen
-from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
+from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
+from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
-    from textual.binding import BindingType
-
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
-    from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader
 
 #: So many messages that only the archive has are shown in one place; the others are counted.
 GAP = 50
@@ -200,7 +197,7 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         self.rows.fill([(key, self._cells(pair)) for key, pair in self._pairs.items()], wanted[0] if wanted else None)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
         counts = [(count_pairs(found, mark), _MARKS[mark], words) for mark, words in _COUNTED]
-        text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
+        text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
         if not keys:
             self.pane.show(DetailView("This file has no messages."))
@@ -209,7 +206,7 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         in_file, row, mark = pair.in_file, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} are only in the archive", RED)
+            text = text_cell(f"… seq {first:,} … {last:,} are only in the archive", RED)
             return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
         at = in_file.at if in_file is not None else row.created_at if row is not None else None
         who = in_file.role if in_file is not None else row.role if row is not None else ""

@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
-from lossless.model.records import SummaryRow
+from lossless.model.records import StoredBrief, SummaryRow
 from lossless.tui import actions, reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
@@ -21,7 +21,6 @@ from lossless.tui.text import (
     NOTICE,
     PURPLE,
     RED,
-    format_count,
     plural,
     right_cell,
     role_cell,
@@ -33,13 +32,10 @@ from lossless.tui.text import (
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from textual.binding import BindingType
-
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.maintenance.surgery.common import ContextDiff
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
-    from lossless.model.records import StoredBrief
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"
@@ -140,10 +136,10 @@ def _figures(found: PromptReport) -> Text:
     text = Text.assemble(
         "prompt   ",
         share_bar(full, _BAR, BLUE if receipt.fits else RED),
-        f" {full:6.1%}  {format_count(receipt.tokens)} of {format_count(receipt.capacity)} tokens{over}\n",
+        f" {full:6.1%}  {receipt.tokens:,} of {receipt.capacity:,} tokens{over}\n",
         "context  ",
         share_bar(kept, _BAR, NOTICE if kept >= 1 else BLUE),
-        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until compaction",
+        f" {kept:6.1%}  {stored:,} of {threshold:,} until compaction",
     )
     lanes = []
     for name, share in receipt.shares.items():
@@ -207,11 +203,11 @@ class FocusScreen(SurgeryScreen):
         brief, status = self._found[key], self._status
         facts = [
             ("question", brief.prompt),
-            ("tokens", f"{format_count(brief.tokens)}, aimed at {format_count(brief.target_tokens)}"),
+            ("tokens", f"{brief.tokens:,}, aimed at {brief.target_tokens:,}"),
             ("covers", f"up to {self.lcm.times.minute(brief.covered_latest_at)}"),
         ]
         if status is not None and status.brief.id == key:
-            since = f"{plural(status.messages_since, 'message')}, {format_count(status.tokens_since)} tokens"
+            since = f"{plural(status.messages_since, 'message')}, {status.tokens_since:,} tokens"
             facts.append(("since", f"{since}{'; it is out of date' if status.is_stale else ''}"))
         if brief.error:
             facts.append(("failed", brief.error))

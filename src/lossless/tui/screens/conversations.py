@@ -6,17 +6,16 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from lossless.tui import reads, screens
-from lossless.tui.reads import DetailView
+from lossless.tui.reads import DetailView, MessageWindow
 from lossless.tui.screens.dialogs import DetailDialog
 from lossless.tui.screens.page import SCROLL_LINES, PaneScreen
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
-    format_count,
     home_path,
     one_line,
     plural,
@@ -31,12 +30,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.app import ComposeResult
-    from textual.binding import BindingType
     from textual.events import Resize
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
-    from lossless.tui.reads import MessageWindow
 
 
 #: `x` shows the transcript on disk, `v` lays it over the archive.
@@ -138,15 +135,15 @@ class SessionsScreen(PaneScreen):
 
     def highlighted(self, key: str) -> None:
         row, times = self._found[key], self.lcm.times
-        tokens = format_count(row.summary_tokens)
-        sums = f"{format_count(row.summary_count)}, {tokens} tokens, depth {row.max_summary_depth}"
+        tokens = f"{row.summary_tokens:,}"
+        sums = f"{row.summary_count:,}, {tokens} tokens, depth {row.max_summary_depth}"
         facts = (
             ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
             ("run", row.session_id),
-            ("messages", f"{format_count(row.message_count)}, {format_count(row.message_tokens)} tokens"),
+            ("messages", f"{row.message_count:,}, {row.message_tokens:,} tokens"),
             ("from", f"{times.minute(row.earliest_message_at)} to {times.minute(row.latest_message_at)}"),
             ("summaries", sums if row.summary_count else ""),
-            ("context", f"{plural(row.context_items, 'item')}, {format_count(row.context_tokens)} tokens"),
+            ("context", f"{plural(row.context_items, 'item')}, {row.context_tokens:,} tokens"),
             ("state", "active" if row.active else f"closed: {row.archive_cause or 'archived'}"),
         )
         title = f"Conversation {row.conversation_id}"
@@ -284,7 +281,7 @@ class ConversationScreen(PaneScreen):
         if window.rows != was.rows or choose is not None:
             self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
             self.reader.show(window.rows, self.rows.chosen)
-        ends = [format_count(row.seq) for row in (*window.rows[:1], *window.rows[-1:])]
+        ends = [f"{row.seq:,}" for row in (*window.rows[:1], *window.rows[-1:])]
         span = f"messages {' … '.join(ends)}" if ends else "no messages"
         more = [key for key, has in (("[ older", window.has_older), ("] newer", window.has_newer)) if has]
         self.where(f"Conversation {self.conversation_id}", span, *more)

@@ -6,29 +6,26 @@ import asyncio
 import time
 from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Static
-from textual.worker import WorkerState
+from textual.worker import Worker, WorkerState
 
 from lossless.errors import LosslessError
 from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
-from lossless.tui.text import clip_text, format_count, make_visible, one_line
+from lossless.tui.text import clip_text, make_visible, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from rich.console import RenderableType
     from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.worker import Worker
 
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess
@@ -398,7 +395,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def copy(self, text: str) -> None:
         """Put a text on the clipboard, as it was written."""
         self.app.copy_to_clipboard(text)
-        self.tell(f"Copied {format_count(len(text))} characters.")
+        self.tell(f"Copied {len(text):,} characters.")
 
     def meant_conversation(self) -> int | None:
         """The conversation that keys are about, if any."""

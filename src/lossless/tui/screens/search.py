@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
@@ -15,7 +15,6 @@ from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, ro
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
     from lossless.engine import Engine
     from lossless.recall.scope import GrepMode

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from rich.text import Text
-    from textual.binding import BindingType
 
     from lossless.tui.session_files import SessionFile
 

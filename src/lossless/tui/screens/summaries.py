@@ -7,24 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 
-from lossless.model.records import SummaryRow
+from lossless.model.records import MessageRow, SummaryRow
 from lossless.tui import actions, reads, screens
 from lossless.tui.screens.dialogs import ConversationDialog, DetailDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, LocalTimes, clip_text, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.records import MessageRow
-    from lossless.tui.text import LocalTimes
 
 #: So many summaries stand side by side, or messages below a leaf, before a row offers more.
 BATCH = 200
@@ -110,7 +107,7 @@ class SummariesScreen(SurgeryScreen):
                 self.summaries.root.add(label, id_, before=place, allow_expand=True)
         self._offer_more(self.summaries.root, total)
         self.summaries.root.expand()
-        shown = format_count(len(in_context & wanted.keys()))
+        shown = f"{len(in_context & wanted.keys()):,}"
         counted = f"{plural(total, 'top summary', 'top summaries')}, {shown} in the context"
         self.where(f"Summaries of conversation {self.conversation_id}", counted)
         if not wanted:
@@ -179,7 +176,7 @@ class SummariesScreen(SurgeryScreen):
             ("● " if stands else "○ ", GREEN if stands else "dim"),
             (f"d{row.depth} ", BLUE),
             share_bar(row.token_count / _FULL_TOKENS, _BAR, BLUE if stands else "dim"),
-            (f" {format_count(row.token_count)} ", style),
+            (f" {row.token_count:,} ", style),
             (f"{self.lcm.times.short(row.earliest_at)} ", "dim"),
             (one_line(_TIME.sub("", row.content), 120), style),
             end="",

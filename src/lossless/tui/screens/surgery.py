@@ -8,18 +8,16 @@ from threading import Event
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
 from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import NOTICE, RED, clip_text, format_count, make_visible, plural, text_cell
+from lossless.tui.text import NOTICE, RED, clip_text, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from textual.binding import BindingType
 
     from lossless.maintenance.doctor import DoctorFinding, Examination
     from lossless.maintenance.surgery.rewriting import SummaryDraft
@@ -107,7 +105,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def _show(self, draft: SummaryDraft) -> None:
         self._state, self._draft = "draft", draft
-        sizes = f"{format_count(draft.tokens_before)} → {format_count(draft.tokens)} tokens by {draft.model}"
+        sizes = f"{draft.tokens_before:,} → {draft.tokens:,} tokens by {draft.model}"
         shown = diff_text(draft.diff) if self._shows_diff else Text(clip_text(draft.text))
         is_many = self._count > 1
         keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"

@@ -11,29 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.errors import BadMessage
 from lossless.ingest import events
-from lossless.ingest.transcripts import BadLine, open_transcript
+from lossless.ingest.transcripts import BadLine, TranscriptEntry, open_transcript
 from lossless.ingest.transcripts.entries import entry_id_of
 from lossless.ingest.transcripts.records import file_state
-from lossless.model.messages import Incoming
+from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
 from lossless.tui.screens.page import PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
+from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
-
-    from textual.binding import BindingType
-
-    from lossless.ingest.transcripts import TranscriptEntry
-    from lossless.model.messages import Message
-    from lossless.tui.text import LocalTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +59,11 @@ class SessionFileMessage:
         """The message, whole."""
         facts = [("role", self.role), ("said", times.minute(self.at)), ("entry", self.id or "")]
         if self.message is not None:
-            facts.insert(2, ("tokens", format_count(self.message.tokens)))
+            facts.insert(2, ("tokens", f"{self.message.tokens:,}"))
             text = parts_text(self.message.parts) or self.message.content or "(no text)"
         else:
             text = f"It is not stored: {self.problem}."
-        return DetailView(f"line {format_count(self.line)}", tuple(fact for fact in facts if fact[1]), text)
+        return DetailView(f"line {self.line:,}", tuple(fact for fact in facts if fact[1]), text)
 
 
 class TranscriptReader:
@@ -231,9 +225,7 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
             return "no messages"
         last = min(len(self._scroll), self._first + self._window_size)
         older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
-        return (
-            f"{older}{format_count(self._first + 1)} … {format_count(last)} of {format_count(len(self._scroll))}{newer}"
-        )
+        return f"{older}{self._first + 1:,} … {last:,} of {len(self._scroll):,}{newer}"
 
     # --- keys ---
 
