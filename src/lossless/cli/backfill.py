@@ -310,15 +310,12 @@ def _print_plan(screen: Screen, data: Data) -> None:
 
 
 def _print_done(screen: Screen, data: Data) -> None:
-    if data["items"]:
-        screen.items(
-            data["items"],
-            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], "key"),
-            ("summaries", "summaries", "count"),
-            ("tokens", "tokensBefore", "count"),
-            ("after", "tokensAfter", "count"),
-            ("how it ended", _how_it_ended, "rest"),
-        )
+    screen.items(
+        data["items"],
+        "conversation:key, summaries:count, tokens=tokensBefore:count, after=tokensAfter:count, how it ended=end:rest",
+        conversation=lambda item: item["sessionKey"] or item["conversationId"],
+        end=_how_it_ended,
+    )
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
     for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):

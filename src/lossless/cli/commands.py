@@ -188,7 +188,7 @@ class Invocation:
     def emit(
         self,
         command: str,
-        view: Callable[[Screen, Data], None] | None,
+        view: Callable[[Screen, Data], None] | str | None,
         data: Data,
         pagination: Data | None = None,
         *,
@@ -197,7 +197,7 @@ class Invocation:
     ) -> None:
         """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
 
-        Unless all is well, the command ends here.
+        A view may be one sentence with names of the data in braces. Unless all is well, the command ends here.
         """
         from lossless.cli import output
 

@@ -21,7 +21,7 @@ from lossless.cli.options import ConversationTarget, budget_option, id_or_none, 
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.compactor import CompactionRequest
-from lossless.compaction.plan import CompactionDecision, Pass, expected_tokens
+from lossless.compaction.plan import Pass, expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
@@ -31,6 +31,8 @@ from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from rich.text import Text
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
@@ -68,10 +70,20 @@ def compact(
         force = not if_needed and until is None
         passes = reader.loop.dry_run(request, force=force, until=until)
         before = reader.browse.context_tokens(conversation.id)
-    if dry_run:
-        invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))
-        return
     done: list[Data] = []
+    data: Data = {
+        "conversationId": conversation.id,
+        "sessionKey": conversation.session_key,
+        "dryRun": dry_run,
+        "budget": decision.budget,
+        "threshold": decision.target_tokens,
+        "passes": done,
+    }
+    if dry_run:
+        done += [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
+        after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
+        invocation.emit("compact", print_compaction, data | {"tokensBefore": before, "tokensAfter": after})
+        return
     with (
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
         invocation.engine() as engine,
@@ -89,7 +101,7 @@ def compact(
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
         size = engine.browse.context_budget(conversation.id)
     is_small = report.ok and decision.is_under(size)
-    data = _compact_json(conversation, decision, done) | report_json(report, before)
+    data |= report_json(report, before)
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, size, until or decision.target_tokens, has_model=has_model)
@@ -108,27 +120,6 @@ def _advice(data: Data, conversation: Conversation, size: int, target: int, *, h
         )
     model = "" if has_model else " A model writes shorter summaries: see `lcm model`."
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
-
-
-def _plan_json(conversation: Conversation, decision: CompactionDecision, passes: list[Pass], before: int) -> Data:
-    planned = [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
-    after = before - sum(item["tokens"] - item["expectedTokens"] for item in planned)
-    return _compact_json(conversation, decision, planned) | {
-        "dryRun": True,
-        "tokensBefore": before,
-        "tokensAfter": after,
-    }
-
-
-def _compact_json(conversation: Conversation, decision: CompactionDecision, passes: list[Data]) -> Data:
-    return {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "dryRun": False,
-        "budget": decision.budget,
-        "threshold": decision.target_tokens,
-        "passes": passes,
-    }
 
 
 def _pass_json(work: Pass) -> Data:
@@ -184,10 +175,10 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     has only one of them.
     """
     if dry_run:
-        _emit_pending(invocation, None)
+        click.get_current_context().invoke(debt)
         return
     with invocation.reader() as reader:
-        debt = len(reader.admin.pending())
+        pending = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and reader.browse.undescribed_files() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
@@ -203,8 +194,8 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     items: list[Data] = []
     prepared = 0
     embeds = not no_model and bool(invocation.loaded.settings.embedder)
-    if debt or has_files or is_behind or prepares or embeds:
-        with invocation.progress("Compacting", debt) as advance, invocation.engine() as engine:
+    if pending or has_files or is_behind or prepares or embeds:
+        with invocation.progress("Compacting", pending) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
@@ -260,10 +251,6 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
 
     `lcm worker` runs those that are due. None runs in a closed conversation.
     """
-    _emit_pending(invocation, target)
-
-
-def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> None:
     with invocation.reader() as engine, engine.browse.reading():
         owing = engine.admin.pending(archived=True)
         if target is not None:
@@ -273,10 +260,10 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
                 "conversationId": id_,
                 **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
                 "state": state,
-                **pick_json(debt, *_DEBT_FIELDS),
+                **pick_json(owed, *_DEBT_FIELDS),
             }
             for id_ in owing
-            for debt, state in [engine.admin.debt(id_)]
+            for owed, state in [engine.admin.debt(id_)]
         ]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
@@ -399,9 +386,12 @@ def print_compaction(screen: Screen, data: Data) -> None:
     else:
         written = plural(len(data["summaryIds"]), "summary", "summaries")
         screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
-    screen.table(
-        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
-        [_pass_row(item) for item in passes],
+    screen.items(
+        passes,
+        "depth:right, sources:rest, tokens:count, summary:right, by",
+        sources=_sources_text,
+        summary=_size_text,
+        by=_writer_text,
     )
     if not data["dryRun"]:
         calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
@@ -416,18 +406,21 @@ def print_compaction(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
-def _pass_row(item: Data) -> tuple[Any, ...]:
-    what = "message" if item["depth"] == 0 else "summary"
-    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
-    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
+def _sources_text(item: Data) -> str:
+    nouns = ("summary", "summaries") if item["depth"] else ("message", "messages")
+    return f"{plural(item['sources'], *nouns)}, {item['firstSource']} … {item['lastSource']}"
+
+
+def _size_text(item: Data) -> str:
     if "expectedTokens" in item:
-        return item["depth"], sources, f"{item['tokens']:,}", f"~{item['expectedTokens']:,}", ""
-    if item["summaryTokens"] is None:
-        return item["depth"], sources, f"{item['tokens']:,}", "", styled("left as it is", "dim")
-    by = (
-        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
-    )
-    return item["depth"], sources, f"{item['tokens']:,}", f"{item['summaryTokens']:,}", by
+        return f"~{item['expectedTokens']:,}"
+    return "" if item["summaryTokens"] is None else f"{item['summaryTokens']:,}"
+
+
+def _writer_text(item: Data) -> str | Text:
+    if item.get("summaryTokens") is None:
+        return "" if "expectedTokens" in item else styled("left as it is", "dim")
+    return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
 
 
 def _print_advice(screen: Screen, data: Data) -> None:
@@ -494,19 +487,14 @@ def print_cost(screen: Screen, data: Data) -> None:
         screen.gap()
         screen.items(
             data["spent"],
-            ("model", "model", "rest"),
-            ("for", "purpose", ""),
-            ("calls", "calls", "count"),
-            ("failed", "failed", "count"),
-            ("read", "inputTokens", "count"),
-            ("written", "outputTokens", "count"),
-            ("cost", _least_cost, "right"),
+            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
+            "cost:right",
+            cost=_least_cost,
         )
     if data["saved"]:
         screen.gap()
-        by = ("written by", lambda row: _writer_name(row["model"]), "rest")
-        saved_tokens = ("tokens saved a turn", "savedTokensPerTurn", "count")
-        screen.items(data["saved"], by, ("folds", "folds", "count"), saved_tokens)
+        columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
+        screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
     print_cost_days(screen, data["days"])
 
 

@@ -372,11 +372,10 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
     screen.items(
         items,
-        ("when", "at", "time"),
-        ("tokens", "tokens", "count"),
-        ("full", lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(), "right"),
-        *((kind, lambda item, kind=kind: item["tokensByKind"].get(kind, 0), "count") for kind in kinds),
-        ("left out", lambda item: len(item["leftOut"]), "count"),
+        ", ".join(["when=at:time, tokens:count, full:right", *(f"{kind}:count" for kind in kinds), "left out:count"]),
+        full=lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(),
+        **{kind: lambda item, kind=kind: item["tokensByKind"].get(kind, 0) for kind in kinds},
+        **{"left out": lambda item: len(item["leftOut"])},
     )
 
 
@@ -438,10 +437,7 @@ def _print_pins(screen: Screen, items: list[Data]) -> None:
     if not items:
         screen.line(styled("There are no pins.", "dim"))
         return
-    since = ("since", "pinnedAt", "time")
-    screen.items(
-        items, ("pin", "pinId", "right"), ("message", "messageId", "right"), since, ("text", "preview", "rest")
-    )
+    screen.items(items, "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
 
 
 def print_new(screen: Screen, data: Data) -> None:

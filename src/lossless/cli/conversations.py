@@ -379,14 +379,9 @@ def print_conversations(screen: Screen, data: Data) -> None:
     is_titled = any(item["title"] for item in data["items"])
     screen.items(
         data["items"],
-        ("#", "conversationId", "right"),
-        ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
-        *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
-        ("messages", "messageCount", "count"),
-        ("tokens", "messageTokens", "count"),
-        ("sums", "summaryCount", "count"),
-        ("context", "contextTokens", "count"),
-        ("changed", "updatedAt", "time"),
+        f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
+        "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
+        session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
     )
 
 
@@ -411,12 +406,10 @@ def print_list(screen: Screen, data: Data) -> None:
 
     screen.items(
         data["items"],
-        ("#", "conversationId", "right"),
-        ("conversation", about, "rest"),
-        ("session", session, "rest"),
-        ("messages", "messageCount", "count"),
-        *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
-        ("last", "latestMessageAt", "date"),
+        "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
+        f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
+        conversation=about,
+        session=session,
     )
 
 
@@ -492,11 +485,9 @@ def print_messages(screen: Screen, data: Data) -> None:
     """One line for each message, then the whole texts when they were asked for."""
     screen.items(
         data["items"],
-        ("#", "messageId", "right"),
-        ("time", "createdAt", "time"),
-        ("role", lambda item: role_text(item["role"]), ""),
-        ("tokens", "tokenCount", "count"),
-        ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
+        "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
+        role=lambda item: role_text(item["role"]),
+        text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
     )
     for item in data["items"]:
         if "content" in item:
@@ -563,12 +554,8 @@ def print_summaries(screen: Screen, data: Data) -> None:
     one = len({item["conversationId"] for item in data["items"]}) == 1
     screen.items(
         data["items"],
-        ("id", "summaryId", "key"),
-        *(() if one else (("conv", "conversationId", "right"),)),
-        ("depth", "depth", "right"),
-        ("tokens", "tokenCount", "count"),
-        ("up to", "coverageAt", "date"),
-        ("text", "preview", "rest"),
+        f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
+        "up to=coverageAt:date, text=preview:rest",
     )
     for item in data["items"]:
         if "content" in item:

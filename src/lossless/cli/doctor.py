@@ -484,14 +484,7 @@ def print_examination(screen: Screen, data: Data) -> None:
 
 
 def print_clean(screen: Screen, data: Data) -> None:
-    screen.items(
-        data["items"],
-        ("filter", "filter", ""),
-        ("conversations", "count", "count"),
-        ("messages", "messages", "count"),
-        ("text", "bytes", "bytes"),
-        ("meaning", "meaning", "rest"),
-    )
+    screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
     report = data["done"]
     if report is None:
         for item in data["items"]:
@@ -516,11 +509,8 @@ def print_maintenance(screen: Screen, data: Data) -> None:
     else:
         screen.items(
             data["items"],
-            ("#", "conversationId", "right"),
-            ("session", "sessionKey", "key"),
-            ("state", _maintenance_state, ""),
-            ("reason", "reason", ""),
-            ("since", "requestedAt", "time"),
+            "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+            state=_maintenance_state,
         )
     if data["applied"]:
         screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
@@ -577,11 +567,8 @@ def print_splits(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["items"],
-        ("session", "sessionKey", ""),
-        ("active", "targetId", "right"),
-        ("archived", lambda item: ", ".join(map(str, item["sourceIds"])), ""),
-        ("messages", "messages", "count"),
-        ("look first", lambda item: item["review"] or "", "rest"),
+        "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest",
+        archived=lambda item: ", ".join(map(str, item["sourceIds"])),
     )
     if data["applied"]:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
@@ -595,7 +582,7 @@ def print_absent(screen: Screen, data: Data) -> None:
         screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
         return
     if data["traces"]:
-        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "key"))
+        screen.items(data["traces"], "phrase:right, place, file:key")
     for reason in data["unreadable"]:
         screen.line(styled("Not read: ", "yellow"), reason)
     screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

@@ -274,13 +274,9 @@ def print_files(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["items"],
-        ("id", "fileId", ""),
-        ("conv", "conversationId", "right"),
-        ("size", lambda item: "–" if item["byteSize"] is None else format_bytes(item["byteSize"]), "right"),
-        ("stored", "createdAt", "date"),
-        ("bytes", lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"), ""),
-        ("name", "fileName", ""),
-        ("about", "preview", "rest"),
+        "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
+        "about=preview:rest",
+        bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
     )
 
 
@@ -323,8 +319,10 @@ def print_stubs(screen: Screen, data: Data) -> None:
         else:
             screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
-    where = (("message", "messageId", "right"), ("conv", "conversationId", "right"), ("tool", "tool", ""))
-    screen.items(data["items"], *where, ("size", "byteSize", "bytes"), ("text", "preview", "rest"))
+    screen.items(
+        data["items"],
+        "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest",
+    )
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
     if data["applied"]:
         screen.line(f"{what} got a file in {data['folder']}.")

@@ -16,6 +16,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.apply import confirm
 from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
+from lossless.cli.conversations import session_name
 from lossless.cli.options import parse_when
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
@@ -620,8 +621,12 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.line(f"There are no transcripts of kind {data['kind']} there.")
         return
     shown = data["items"][:_SHOWN_ITEMS]
-    status = ("status", lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")), "")
-    screen.items(shown, status, ("messages", "messages", "count"), ("conversation", _name, "rest"))
+    screen.items(
+        shown,
+        "status, messages:count, conversation:rest",
+        status=lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")),
+        conversation=lambda item: " · ".join(filter(None, (session_name(item), item["title"]))),
+    )
     if len(data["items"]) > len(shown):
         screen.line(styled(f"and {sum(data['conversations'].values()) - len(shown):,} more", "dim"))
     for item in data["items"]:
@@ -647,11 +652,6 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
     else:
         screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
-
-
-def _name(item: Data) -> str:
-    name = item["sessionKey"] or item["sessionId"]
-    return f"{name} · {item['title']}" if item["title"] else str(name)
 
 
 #: So many conversations of an import are listed.

@@ -123,11 +123,9 @@ def _print_found(screen: Screen, found: Sequence[Data]) -> None:
     screen.line("Found on this machine (only names and sizes were read):")
     screen.items(
         found,
-        ("  Program", lambda item: f"  {item['program']}", ""),
-        ("Files", "files", "count"),
-        ("Size", "bytes", "bytes"),
-        ("Newest", "newestAt", "date"),
-        ("", lambda _: "", "rest"),
+        "  Program=program, Files=files:count, Size=bytes:bytes, Newest=newestAt:date, =rest:rest",
+        program=lambda item: f"  {item['program']}",
+        rest=lambda _: "",
     )
 
 

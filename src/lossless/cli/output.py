@@ -37,7 +37,7 @@ def write_json(envelope: Data, *, pretty: bool = False) -> None:
 
 
 def write_view(
-    view: Callable[[Screen, Data], None],
+    view: Callable[[Screen, Data], None] | str,
     data: Data,
     pagination: Data | None,
     invocation: Invocation,
@@ -51,7 +51,10 @@ def write_view(
     screen = Screen(loaded.settings.timezone, invocation.rule, is_dry_run=invocation.is_dry_run)
     if invocation.is_dry_run:
         screen.line(styled("A dry run: this is what would happen.", "dim"))
-    view(screen, data)
+    if isinstance(view, str):
+        screen.line(view.format_map(data))
+    else:
+        view(screen, data)
     if invocation.is_dry_run:
         screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:

@@ -176,11 +176,6 @@ def size(invocation: Invocation) -> None:
 
     Indexes, summaries and files are also given as a share of the messages that they belong to.
     """
-    emit_size(invocation)
-
-
-def emit_size(invocation: Invocation) -> None:
-    """Print what takes up space."""
     with invocation.reader() as engine:
         found = engine.admin.size()
     invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
@@ -432,8 +427,9 @@ def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups next to the archive. `lcm backup` makes one.")
         return
-    file = ("file", lambda item: Path(item["path"]).name, "key")
-    screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
+    screen.items(
+        data["items"], "made=madeAt:time, label, size=bytes:bytes, file:key", file=lambda item: Path(item["path"]).name
+    )
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
 
@@ -448,10 +444,8 @@ def print_restore(screen: Screen, data: Data) -> None:
         before = data["before"]
         was = "nothing that could be read" if before is None else plural(before["messages"], "message")
         rows = [("Archive", data["databasePath"]), ("From", data["source"])]
-        if data["previous"]:
-            rows.append(("Before", f"{was}, kept as {data['previous']}"))
-        if data["files"]:
-            rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back"))
+        rows += [("Before", f"{was}, kept as {data['previous']}")] if data["previous"] else []
+        rows += [("Payloads", f"{plural(data['files'], 'file')} brought back")] if data["files"] else []
         screen.fields(rows)
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
@@ -466,18 +460,15 @@ def print_size(screen: Screen, data: Data) -> None:
     screen.gap()
     screen.items(
         data["rows"],
-        ("what", "name", "rest"),
-        ("count", lambda row: "" if row["count"] is None else f"{row['count']:,}", "right"),
-        ("size", "bytes", "bytes"),
-        ("share", lambda row: _percent(row["bytes"] / (whole or 1)), "right"),
-        ("of messages", lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]), "right"),
+        "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
+        share=lambda row: _percent(row["bytes"] / (whole or 1)),
+        ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
     )
     if not data["isExact"]:
         screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
     if data["couldGo"]:
         screen.gap()
-        sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
-        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", "key"))
+        screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 def _percent(share: float) -> str:
@@ -485,17 +476,12 @@ def _percent(share: float) -> str:
 
 
 def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
-    if data["items"]:
-        screen.items(
-            data["items"],
-            ("#", "conversationId", "right"),
-            ("session", lambda item: styled(session_name(item), "bold" if item["active"] else ""), "key"),
-            ("title", lambda item: item["title"] or "", "rest"),
-            ("newest", "newestAt", "date"),
-            ("messages", "messages", "count"),
-            ("files", "files", "count"),
-            ("size", "bytes", "bytes"),
-        )
+    screen.items(
+        data["items"],
+        "#=conversationId:right, session:key, title:rest, newest=newestAt:date, messages:count, files:count, "
+        "size=bytes:bytes",
+        session=lambda item: styled(session_name(item), "bold" if item["active"] else ""),
+    )
     if data["applied"]:
         _print_pruned(screen, data)
     elif not data["items"]:
@@ -519,16 +505,15 @@ def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
 def _print_pruned(screen: Screen, data: Data) -> None:
     what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
     screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
-    rows = [("Archive now", f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free")]
-    if data.get("backupPath"):
-        rows.append(("Backup", f"{data['backupPath']}; delete it when all is well"))
-    if data.get("vacuumReason"):
-        rows.append(("Room", f"not given back: {data['vacuumReason']}"))
-    if data.get("left"):
-        rows.append(("Left", f"{plural(len(data['left']), 'conversation')} that changed meanwhile"))
-    if data.get("filesLeft"):
-        rows.append(("Files left", f"{plural(data['filesLeft'], 'file')}; see `lcm files gc`"))
-    screen.fields(rows)
+    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+    rows = (
+        ("Archive now", size, True),
+        ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
+        ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
+        ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
+        ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
+    )
+    screen.fields((name, text) for name, text, is_so in rows if is_so)
 
 
 def print_forget(screen: Screen, data: Data) -> None:
@@ -561,10 +546,8 @@ def print_rotate(screen: Screen, data: Data) -> None:
     kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
     if data["rotated"]:
         screen.title("Rotated", sizes)
-        rows = [("File", data["sessionFile"]), ("Messages", kept)]
-        if data["backupPath"]:
-            rows.append(("Backup", data["backupPath"]))
-        screen.fields(rows)
+        rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
+        screen.fields(row for row in rows if row[1])
     elif data["reason"] is not None:
         screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
     else:

@@ -390,8 +390,7 @@ def _print_stopped(screen: Screen, item: Data) -> None:
 
 
 def print_prompts(screen: Screen, data: Data) -> None:
-    size = ("characters", "characters", "count")
-    screen.items(data["items"], ("template", "name", ""), size, ("from", "origin", "rest"))
+    screen.items(data["items"], "template=name, characters:count, from=origin:rest")
 
 
 def print_prompt(screen: Screen, data: Data) -> None:

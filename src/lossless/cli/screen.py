@@ -139,26 +139,24 @@ class Screen:
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
 
-    def items(self, items: Sequence[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
-        """A table of items: of each column the title, the key or function of its values, and how they are shown.
+    def items(self, items: Sequence[Data], columns: str, **values: Callable[[Data], Any]) -> None:
+        """A table of items, none without items. `columns` are `title=key:kind, …`; the key may be left out.
 
-        That is `count`, `bytes`, `time`, `date`, or a kind that `table` knows. Without items there is no table.
+        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
+        those of `table`; what is None is blank in a column of the kind `count` or `rest`.
         """
         if not items:
             return
-        shown: dict[str, Callable[[Any], str]] = {
-            "count": "{:,}".format,
-            "bytes": format_bytes,
-            "time": self.time,
-            "date": self.date,
-        }
+        parts = [_read_column(column) for column in columns.split(", ")]
+        shown = {"bytes": format_bytes, "time": self.time, "date": self.date}
+        shown |= {"count": lambda value: "" if value is None else f"{value:,}", "rest": lambda value: value or ""}
         self.table(
-            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in columns],
+            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts],
             [
                 [
                     shown[kind](value) if kind in shown else value
-                    for _, of, kind in columns
-                    for value in [item[of] if isinstance(of, str) else of(item)]
+                    for _, key, kind in parts
+                    for value in [values[key](item) if key in values else item[key]]
                 ]
                 for item in items
             ],
@@ -194,6 +192,12 @@ class Screen:
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
             self._console.print(styled("Nothing found.", "dim"))
+
+
+def _read_column(column: str) -> tuple[str, str, str]:
+    name, _, kind = column.partition(":")
+    title, _, key = name.partition("=")
+    return title, key or title, kind
 
 
 def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:

@@ -55,9 +55,9 @@ def status(
     if target is not None or since is not None:
         raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
     if wants_size:
-        from lossless.cli.retention import emit_size
+        from lossless.cli.retention import size as show_size
 
-        emit_size(invocation)
+        click.get_current_context().invoke(show_size)
         return
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():

@@ -279,13 +279,8 @@ def print_context_diff(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["entries"],
-        ("change", "id", "right"),
-        ("when", "at", "time"),
-        ("what", "action", ""),
-        ("by", "actor", ""),
-        ("out", lambda entry: len(entry["removed"]), "right"),
-        ("in", lambda entry: len(entry["added"]), "right"),
-        ("tokens", "tokensAfter", "count"),
+        "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count",
+        **{"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])},
     )
     screen.gap()
     print_diff_lines(screen, data["text"])

@@ -71,7 +71,8 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
-        again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
+        place = asked and (asked.conversation_id, asked.path)  # one decision replaces another
+        again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
     _emit(invocation, "transcripts accept", report)
@@ -85,11 +86,9 @@ def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     with invocation.engine(dry_run=dry_run) as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
         engine.transcripts.refuse(epoch.conversation_id, epoch.path)
-    invocation.emit(
-        "transcripts refuse",
-        print_transcript_refused,
-        to_json(replace(epoch, decision="refused", reason="someone refused it")),
-    )
+    sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
+    refused = replace(epoch, decision="refused", reason="someone refused it")
+    invocation.emit("transcripts refuse", sentence, to_json(refused))
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
@@ -101,14 +100,8 @@ def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDe
     )
 
 
-def _place(epoch: TranscriptDecision) -> tuple[int, str]:
-    """What a decision is about: one decision replaces another."""
-    return epoch.conversation_id, epoch.path
-
-
 def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
-    data: Data = to_json(report)
-    invocation.emit(command, print_bootstrap, data, ok=report.status not in ("held", "failed"))
+    invocation.emit(command, print_bootstrap, to_json(report), ok=report.status not in ("held", "failed"))
 
 
 @click.group("quarantine", cls=Group, invoke_without_command=True)
@@ -134,7 +127,8 @@ def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
-    invocation.emit("quarantine accept", print_quarantine_accepted, to_json(found))
+    sentence = "Conversation {id} is the active one of its session now."
+    invocation.emit("quarantine accept", sentence, to_json(found))
 
 
 @command("refuse", quarantine)
@@ -144,7 +138,8 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.refuse_quarantined(number_)
-    invocation.emit("quarantine refuse", print_quarantine_refused, _quarantine_json(found))
+    sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
+    invocation.emit("quarantine refuse", sentence, _quarantine_json(found))
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:
@@ -158,12 +153,8 @@ def _quarantine_json(found: QuarantinedConversation) -> Data:
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
     if data["status"] in ("held", "refused", "excluded", "failed"):
-        quarantine_id = data["quarantineId"]
-        done = (
-            "Nothing was stored"
-            if quarantine_id is None
-            else f"Kept outside the context, in conversation {quarantine_id}"
-        )
+        kept = f"Kept outside the context, in conversation {data['quarantineId']}"
+        done = "Nothing was stored" if data["quarantineId"] is None else kept
         screen.line(styled(f"{done} ({data['status']}): ", "yellow"), data["reason"] or "")
         if data["status"] == "held":
             screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))
@@ -177,22 +168,13 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
     ]
     screen.fields([(label, f"{count:,}") for label, count in rows if count])
     print_pruned(screen, data["pruned"])
-    _problems(screen, data["badLines"], data["problems"])
-
-
-def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...]) -> None:
-    if count:
-        screen.line(styled(f"{plural(count, 'line')} could not be read:", "yellow"))
-        for problem in problems:
+    if data["badLines"]:
+        screen.line(styled(f"{plural(data['badLines'], 'line')} could not be read:", "yellow"))
+        for problem in data["problems"]:
             screen.line(f"  {problem}")
 
 
-_DECIDED = (
-    ("conversation", "conversationId", ""),
-    ("decision", "decision", ""),
-    ("messages", "messages", "count"),
-    ("when", "at", "time"),
-)
+_DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
 
 
 def print_transcripts(screen: Screen, data: Data) -> None:
@@ -200,7 +182,7 @@ def print_transcripts(screen: Screen, data: Data) -> None:
     if not items:
         screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
         return
-    screen.items(items, ("no.", "id", ""), *_DECIDED, ("file", "path", "key"))
+    screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
     for item in items:
         if item["decision"] == "held":
             screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
@@ -210,27 +192,17 @@ def print_transcripts(screen: Screen, data: Data) -> None:
         )
 
 
-def print_transcript_refused(screen: Screen, data: Data) -> None:
-    screen.line(f"What {data['path']} says stays out of every prompt of conversation {data['conversationId']}.")
-
-
 def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    neighbour = ("beside", lambda item: item["beside"] or "", "")
     screen.items(
-        data["items"], *_DECIDED, neighbour, ("session", lambda item: item["sessionKey"] or item["sessionId"], "key")
+        data["items"],
+        f"{_DECIDED}, beside, session:key",
+        beside=lambda item: item["beside"] or "",
+        session=lambda item: item["sessionKey"] or item["sessionId"],
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
-
-
-def print_quarantine_accepted(screen: Screen, data: Data) -> None:
-    screen.line(f"Conversation {data['id']} is the active one of its session now.")
-
-
-def print_quarantine_refused(screen: Screen, data: Data) -> None:
-    screen.line(f"Conversation {data['conversationId']} stays in the archive and out of every prompt.")
 
 
 def print_pruned(screen: Screen, count: int) -> None:
