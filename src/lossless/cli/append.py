@@ -413,8 +413,8 @@ def print_sync(screen: Screen, data: Data) -> None:
 
 
 def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
-    where = [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
-    screen.title(f"{plural(data['stored'], 'message')} stored", *where)
+    where = None if data["conversationId"] is None else f"in conversation {data['conversationId']}"
+    screen.title(f"{plural(data['stored'], 'message')} stored", where)
     if not data["messages"] and not data.get("badLines"):
         screen.line(f"  the {nothing} held no message")
     meanings = {

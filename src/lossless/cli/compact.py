@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
-    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TimeRange, TokensSaved
+    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
 
 
 @command("compact")
@@ -287,19 +287,20 @@ def cost(invocation: Invocation, target: ConversationTarget | None, after: str |
     A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
     of the context is missing from every prompt since.
     """
-    emit_cost(invocation, target, parse_span(after, None, None, recency, datetime.now(UTC)))
+    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    emit_cost(invocation, target, None if span is None or span.since is None else parse_time(span.since))
 
 
-def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None) -> None:
-    """Print what model calls cost in a stretch of time, up to now."""
-    since = _EVER if span is None or span.since is None else parse_time(span.since)
+def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: datetime | None) -> None:
+    """Print what model calls cost from a time on."""
+    since = start or _EVER
     with invocation.reader() as engine, engine.browse.reading():
         id_, browse = id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
     data = {
         "conversationId": id_,
-        "since": None if since is _EVER else since,
+        "since": start,
         "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
         "saved": [
             {"model": model, **_savings([row for row in saved if row.model == model])}
@@ -471,7 +472,7 @@ def _writer_name(model: str) -> str:
 def print_cost(screen: Screen, data: Data) -> None:
     totals = data["totals"]
     since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
-    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
+    screen.title("Summaries", since, "" if data["conversationId"] is None else f"#{data['conversationId']}")
     screen.gap()
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
     saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"

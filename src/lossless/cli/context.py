@@ -335,7 +335,7 @@ _REASONS = 8
 
 def print_context(screen: Screen, data: Data) -> None:
     name = data["sessionKey"] or data["sessionId"]
-    screen.title(f"Context of conversation {data['conversationId']}", name, *([] if data["active"] else ["closed"]))
+    screen.title(f"Context of conversation {data['conversationId']}", name, "" if data["active"] else "closed")
     screen.gap()
     used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
     colour = "cyan" if data["fits"] else "red"

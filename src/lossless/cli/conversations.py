@@ -429,7 +429,7 @@ def print_shown(screen: Screen, data: Data) -> None:
         screen.prose(data["text"], 0)
         return
     item = data["conversation"]
-    screen.title(f"Conversation {item['conversationId']}", item["title"] or "", *(() if item["active"] else ["closed"]))
+    screen.title(f"Conversation {item['conversationId']}", item["title"], "" if item["active"] else "closed")
     days = dict.fromkeys(screen.date(item[name]) for name in ("earliestMessageAt", "latestMessageAt"))
     about = f"{plural(item['messageCount'], 'message')}, {' … '.join(days)}"
     screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {about}", "dim"))
@@ -449,7 +449,7 @@ def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
 def print_conversation(screen: Screen, data: Data) -> None:
     item, ingest = data["conversation"], data["ingest"]
     state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
-    screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
+    screen.title(f"Conversation {item['conversationId']}", item["title"])
     screen.gap()
     hidden = ", ".join(f"{count:,} {cause}" for cause, count in data["hidden"].items())
     debt = data["maintenance"]

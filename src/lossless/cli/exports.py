@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import click
 
 from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
-from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
+from lossless.cli.imports import limit_warnings, print_counts, print_warnings
 from lossless.cli.options import ConversationTarget, complete_sessions, session_names
 from lossless.cli.output import to_json
 from lossless.cli.screen import Data, Screen, styled
@@ -220,7 +220,8 @@ html = _page_command(
 
 
 def print_export(screen: Screen, data: Data) -> None:
-    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *report_place(data))
+    place = data.get("path") or data.get("folder")
+    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", place)
     print_counts(screen, data)
     if data.get("files"):
         screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))

@@ -312,7 +312,7 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
 
 def print_changes(screen: Screen, data: Data, undo: str) -> None:
     """Each file, what happened to it, and where its copy is; then what else a person should know."""
-    screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
+    screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{home_path(file['path'])}")
         if file["backup"]:

@@ -399,7 +399,7 @@ def print_model_use(screen: Screen, data: Data) -> None:
         if data["saved"] and data["before"] != EXTRACTIVE_MODEL:
             screen.undo(f"lcm model use {data['undo']}")
         return
-    screen.title(data["name"], *([] if data["saved"] else ["not saved (--dry-run)"]))
+    screen.title(data["name"], "" if data["saved"] else "not saved (--dry-run)")
     rows: list[tuple[str, Any]] = [("key", data["keyFrom"] or "none"), ("price", _price_text(data["price"]))]
     if tried := data.get("tried"):
         counts = f"{tried['inputTokens']:,} tokens in, {tried['outputTokens']:,} out"

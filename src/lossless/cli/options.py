@@ -384,6 +384,13 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
     raise bad_option(option, f"{text!r:.60} is not a time; write {_WHEN}")
 
 
+def when_option(name: str, help: str, metavar: str = "WHEN") -> Callable[[F], F]:
+    """An option with one time, as people write it; the command gets a datetime."""
+    return click.option(
+        name, metavar=metavar, type=lambda text: parse_when(name, text, datetime.now().astimezone()), help=help
+    )
+
+
 def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
     found = re.fullmatch(r"([1-9]\d{0,8})([smhdw])", text, re.ASCII)
     if not found:

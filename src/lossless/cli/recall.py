@@ -474,7 +474,7 @@ def print_evidence(screen: Screen, data: Data) -> None:
         screen.line(styled(data["note"], "dim"))
     for (day, conversation_id, summary_id), items in days.items():
         screen.gap()
-        screen.title(day, f"conversation {conversation_id}", *([summary_id] if summary_id else []))
+        screen.title(day, f"conversation {conversation_id}", summary_id)
         for item in sorted(items, key=lambda item: int(item["seq"])):
             screen.speaker(item["id"], item["role"], f"[{item['days']}]" if item["days"] else "")
             screen.prose(item["text"])

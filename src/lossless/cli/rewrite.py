@@ -413,7 +413,7 @@ def print_prompts_diff(screen: Screen, data: Data) -> None:
 
 
 def print_rendered_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], f"about {data['targetTokens']:,} tokens", *([data["summaryId"] or ""]))
+    screen.title(data["name"], f"about {data['targetTokens']:,} tokens", data["summaryId"])
     for name in ("system", "user"):
         screen.gap()
         screen.line(styled(name, "bold"))

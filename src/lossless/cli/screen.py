@@ -88,9 +88,9 @@ class Screen:
         if not self._is_dry_run:
             self.line(styled(f"`{command}` takes {what} back.", "dim"))
 
-    def title(self, text: str, *more: str) -> None:
+    def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""
-        self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
+        self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more if piece)))
 
     def prose(self, text: str | Text, indent: int = 2) -> None:
         """A text from the archive, wrapped; in a pipe its lines stay as they are."""

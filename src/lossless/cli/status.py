@@ -11,15 +11,14 @@ import click
 from lossless import __version__
 from lossless.cli.commands import Invocation, command
 from lossless.cli.conversations import ago_and_time, depth_rows, ingest_rows
-from lossless.cli.options import ConversationTarget, depths_json, parse_when, target_options, usage_error
+from lossless.cli.options import ConversationTarget, depths_json, target_options, usage_error, when_option
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
-from lossless.model.records import DepthSizes, TimeRange
-from lossless.model.times import state_time
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from lossless.engine import Engine
+    from lossless.model.records import DepthSizes
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -32,14 +31,14 @@ _BUDGETS = 3
 @click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
-@click.option("--since", metavar="WHEN", help="With --cost: from this time on: 2026-07-01, yesterday, 30d.")
+@when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
     wants_size: bool,
     wants_cost: bool,
     target: ConversationTarget | None,
-    since: str | None,
+    since: datetime | None,
 ) -> None:
     """Show how much is stored, whether anything was lost, and what takes up space.
 
@@ -49,8 +48,7 @@ def status(
     if wants_cost:
         from lossless.cli.compact import emit_cost
 
-        start = None if since is None else state_time(parse_when("--since", since, datetime.now().astimezone()))
-        emit_cost(invocation, target, None if start is None else TimeRange(start, None))
+        emit_cost(invocation, target, since)
         return
     if target is not None or since is not None:
         raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")

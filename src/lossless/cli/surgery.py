@@ -296,7 +296,7 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.line("There is no focus. `lcm summary focus QUESTION` writes a brief.")
         return
     brief = found["brief"]
-    screen.title(f"Focus {brief['id']}", brief["status"], *(["stale"] if found["isStale"] else []))
+    screen.title(f"Focus {brief['id']}", brief["status"], "stale" if found["isStale"] else "")
     since = f"{plural(found['messagesSince'], 'message')}, {found['tokensSince']:,} tokens"
     size = f"{brief['tokens']:,} of about {brief['targetTokens']:,} tokens"
     screen.fields(

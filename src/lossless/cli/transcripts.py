@@ -23,11 +23,14 @@ if TYPE_CHECKING:
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 
 
+again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+
+
 @command("bootstrap")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
-@click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+@again_option
 @dry_run_option
 def bootstrap(
     invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
