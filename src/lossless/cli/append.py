@@ -69,20 +69,16 @@ def read_lines(
         if advance:
             advance(len(raw))
         if too_long:
-            _skip_line(stream, raw, advance)
+            while raw and not raw.endswith(b"\n"):  # the rest of the line
+                raw = stream.readline(1024 * 1024)
+                if advance:
+                    advance(len(raw))
             yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
                 yield InputLine(file, number, unwrap(parse(raw)), len(raw))
             except ValueError as error:
                 yield InputLine(file, number, problem=str(error))
-
-
-def _skip_line(stream: BinaryIO, raw: bytes, advance: Callable[[int], None] | None) -> None:
-    while raw and not raw.endswith(b"\n"):
-        raw = stream.readline(1024 * 1024)
-        if advance:
-            advance(len(raw))
 
 
 def parse(raw: bytes) -> Any:
@@ -367,26 +363,21 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
     """The messages of a window, an array or lines."""
-    data = file.read()
+    data, window = file.read(), list[Incoming | JsonObject]()
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        where = "The window"
         try:
-            values = parse(data)
+            for number, value in enumerate(parse(data), 1):
+                where = f"Message {number}"
+                window.append(unwrap(value))
         except ValueError as error:
-            raise _bad_window("The window", str(error)) from None
-        return [_message(number, value) for number, value in enumerate(values, 1)]
-    window: list[Incoming | JsonObject] = []
+            raise _bad_window(where, str(error)) from None
+        return window
     for line in read_lines(BytesIO(data), None):
         if line.problem:
             raise _bad_window(line.opening, line.problem)
         window.append(line.item)
     return window
-
-
-def _message(number: int, value: object) -> Incoming | JsonObject:
-    try:
-        return unwrap(value)
-    except ValueError as error:
-        raise _bad_window(f"Message {number}", str(error)) from None
 
 
 def _bad_window(where: str, reason: str) -> failures.CommandFailed:

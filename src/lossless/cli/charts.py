@@ -12,7 +12,6 @@ from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
 from html import escape
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -506,13 +505,7 @@ def tui(
     """
     if (press or overwrite) and screenshot is None:
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
-    if find_spec("textual") is None:
-        raise failures.fail(
-            "missing_extra",
-            "The terminal interface needs the package textual.",
-            failures.CONFIG,
-            hint="Install it with `pip install 'lossless[tui]'`.",
-        )
+    failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."

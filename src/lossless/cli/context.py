@@ -122,14 +122,10 @@ def _history_json(engine: Engine, conversation: Conversation) -> Data:
     """How the last prompts were put together."""
     return {
         "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "sessionId": conversation.session_id,
+        **pick_json(conversation, "session_key", "session_id"),
         "items": [
             {
-                "at": one.at,
-                "tokens": one.tokens,
-                "capacity": one.capacity,
-                "tokensByKind": one.tokens_by_kind,
+                **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
                 "included": [{"id": id_, "form": form} for id_, form in one.included],
                 "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
                 "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
@@ -188,9 +184,8 @@ def _pins_and_focus_json(found: PromptReport) -> list[Data]:
     shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
         shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
-    names = ("id", "form", "type", "tokenCount", "createdAt", "preview")
     return [
-        dict(zip(names, (id_, "verbatim", kind, tokens, at, preview(text)), strict=True))
+        {"id": id_, "form": "verbatim", "type": kind, "tokenCount": tokens, "createdAt": at, "preview": preview(text)}
         for id_, kind, tokens, at, text in shown
     ]
 
@@ -257,7 +252,7 @@ def pin(
         with engine.browse.reading():
             number = target.need_id(engine)
             items = _pins_json(engine, number)
-    invocation.emit("pin", print_pin, {"conversationId": number, "pinned": pinned, "items": items})
+    invocation.emit("pin", print_pins, {"conversationId": number, "pinned": pinned, "items": items})
 
 
 @command("unpin")
@@ -270,7 +265,7 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", print_unpin, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.emit("unpin", print_pins, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
 def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
@@ -318,13 +313,8 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
-    is_closed = fresh.id != conversation.id
-    data = {
-        "conversationId": fresh.id,
-        "sessionKey": fresh.session_key,
-        "sessionId": fresh.session_id,
-        "closedConversationId": conversation.id if is_closed else None,
-    }
+    closed = conversation.id if fresh.id != conversation.id else None
+    data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
     invocation.emit("reset", print_reset, data)
 
 
@@ -338,25 +328,30 @@ def print_context(screen: Screen, data: Data) -> None:
     screen.title(f"Context of conversation {data['conversationId']}", name, "" if data["active"] else "closed")
     screen.gap()
     used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
-    colour = "cyan" if data["fits"] else "red"
-    over = "" if data["fits"] else "  over budget"
+    colour, over = ("cyan", "") if data["fits"] else ("red", "  over budget")
     sent = f"{_percent(used)}  {data['tokens']:,} of {data['capacity']:,} tokens{over}"
     full = stored["tokens"] / max(1, stored["threshold"])
-    fold = ": due now" if stored["isOver"] else ""
-    limit = f"compacts at {stored['threshold']:,}{fold}"
+    limit = f"compacts at {stored['threshold']:,}{': due now' if stored['isOver'] else ''}"
     kept = f"{_percent(full)}  {stored['tokens']:,}, {limit}"
     bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
     bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
     for share in data["shares"]:
         bar = share_bar(share["share"], _BAR, "cyan")
-        bars.append((share["name"].capitalize(), joined(bar, "  ", _share_text(share))))
+        low, high = share["aimLow"], share["aimHigh"]
+        aim = "" if low is None else f"  target {low * 100:.0f}–{high * 100:.0f} %"
+        bars.append((share["name"].capitalize(), joined(bar, "  ", _percent(share["share"]) + aim)))
     screen.fields(bars)
     screen.gap()
-    if data["items"]:
-        screen.table(
-            ("what", ("tokens", "right"), "from", ("text", "rest")), [_item_row(screen, i) for i in data["items"]]
-        )
-    _print_left_out(screen, data)
+    rows = [_item_row(screen, item) for item in data["items"]]
+    if rows:
+        screen.table(("what", ("tokens", "right"), "from", ("text", "rest")), rows)
+    reasons = Counter(item["reason"] for item in data["leftOut"])
+    if data["notRead"]:
+        reasons["older than anything that fits"] = data["notRead"]
+    if reasons:
+        screen.gap()
+    for reason, count in list(reasons.items())[:_REASONS]:
+        screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
     for repair in data["repairs"]:
         screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
     print_context_history(screen, data["history"])
@@ -383,11 +378,6 @@ def _percent(share: float) -> str:
     return f"{share * 100:5.1f} %"
 
 
-def _share_text(share: Data) -> str:
-    aim = "" if share["aimLow"] is None else f"  target {share['aimLow'] * 100:.0f}–{share['aimHigh'] * 100:.0f} %"
-    return _percent(share["share"]) + aim
-
-
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     """A line of the context: a summary, a message, or a run of messages."""
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
@@ -407,37 +397,18 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     return what, f"{item.get('tokenCount', 0):,}", screen.date(when), text
 
 
-def _print_left_out(screen: Screen, data: Data) -> None:
-    reasons = Counter(item["reason"] for item in data["leftOut"])
-    if data["notRead"]:
-        reasons["older than anything that fits"] = data["notRead"]
-    if not reasons:
-        return
-    screen.gap()
-    for reason, count in list(reasons.items())[:_REASONS]:
-        screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
-
-
-def print_pin(screen: Screen, data: Data) -> None:
-    if data["pinned"] is not None:
+def print_pins(screen: Screen, data: Data) -> None:
+    """What happened to a pin, if anything, and the pins."""
+    if data.get("pinned") is not None:
         screen.line(
             styled(f"Pin {data['pinned']} ", "bold"), f"is in every prompt of conversation {data['conversationId']}."
         )
         screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
-    _print_pins(screen, data["items"])
-
-
-def print_unpin(screen: Screen, data: Data) -> None:
-    screen.line(f"Pin {data['unpinned']} was removed.")
-    if data["items"]:
-        _print_pins(screen, data["items"])
-
-
-def _print_pins(screen: Screen, items: list[Data]) -> None:
-    if not items:
+    elif "unpinned" in data:
+        screen.line(f"Pin {data['unpinned']} was removed.")
+    elif not data["items"]:
         screen.line(styled("There are no pins.", "dim"))
-        return
-    screen.items(items, "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
+    screen.items(data["items"], "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
 
 
 def print_new(screen: Screen, data: Data) -> None:

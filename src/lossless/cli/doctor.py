@@ -48,54 +48,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.verify import Verification
 
 
-@command("reindex", short_help="Rebuild the search index.")
-@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
-@click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
-def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
-    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
-
-    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
-    """
-    with planning(invocation) as engine:
-        (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
-    unindexed = drift.unindexed_messages + drift.unindexed_summaries
-    all_ = counts.messages + counts.summaries
-    total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
-    data: Data = {
-        "damaged": list(damaged),
-        "lostMessages": drift.lost_count,
-        "goneMessages": drift.gone_count,
-        "staleSummaries": len(drift.stale_summaries),
-        "goneSummaries": drift.gone_summaries,
-        "unindexed": unindexed,
-        "losslessClawLost": drift.upstream_lost,
-        "all": anew,
-        "applied": is_real,
-        "done": None,
-    }
-    if is_real:
-        with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
-            data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
-    is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
-
-
-@command("rebuild", short_help="Compute derived values again.")
-@click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
-def rebuild(invocation: Invocation, is_real: bool) -> None:
-    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
-
-    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
-    Messages do not change.
-    """
-    with planning(invocation) as engine:
-        found = engine.admin.rebuild_plan()
-    if is_real:
-        with invocation.engine() as engine:
-            found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
-
-
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
 _offline = click.option("--offline", is_flag=True, help="Do not call models to see whether they answer.")
@@ -277,8 +229,52 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
     invocation.emit("doctor.rollover-splits", print_splits, data)
 
 
-doctor.add_command(reindex)
-doctor.add_command(rebuild)
+@command("reindex", doctor, short_help="Rebuild the search index.")
+@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
+def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
+    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
+
+    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
+    """
+    with planning(invocation) as engine:
+        (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
+    unindexed = drift.unindexed_messages + drift.unindexed_summaries
+    all_ = counts.messages + counts.summaries
+    total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
+    data: Data = {
+        "damaged": list(damaged),
+        "lostMessages": drift.lost_count,
+        "goneMessages": drift.gone_count,
+        "staleSummaries": len(drift.stale_summaries),
+        "goneSummaries": drift.gone_summaries,
+        "unindexed": unindexed,
+        "losslessClawLost": drift.upstream_lost,
+        "all": anew,
+        "applied": is_real,
+        "done": None,
+    }
+    if is_real:
+        with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
+            data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
+    is_whole = not (data["done"] and data["done"]["unreadable"])
+    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
+
+
+@command("rebuild", doctor, short_help="Compute derived values again.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
+def rebuild(invocation: Invocation, is_real: bool) -> None:
+    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
+
+    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
+    Messages do not change.
+    """
+    with planning(invocation) as engine:
+        found = engine.admin.rebuild_plan()
+    if is_real:
+        with invocation.engine() as engine:
+            found = engine.admin.rebuild()
+    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
 
 
 def _examine(invocation: Invocation, *, offline: bool) -> None:
@@ -306,21 +302,20 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
 
 
 def _filter(plan: CleanPlan) -> Data:
-    conversations = [
-        {
-            "conversationId": held.id,
-            **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
-            "bytes": held.text_bytes,
-        }
-        for held in plan.conversations[:_SHOWN]
-    ]
     return {
         "filter": plan.filter_id,
         "meaning": plan.meaning,
         "count": len(plan.conversations),
         "messages": sum(held.messages for held in plan.conversations),
         "bytes": plan.bytes,
-        "conversations": conversations,
+        "conversations": [
+            {
+                "conversationId": held.id,
+                **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
+                "bytes": held.text_bytes,
+            }
+            for held in plan.conversations[:_SHOWN]
+        ],
     }
 
 
@@ -506,19 +501,16 @@ def print_clean(screen: Screen, data: Data) -> None:
 def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No compaction is pending.")
-    else:
-        screen.items(
-            data["items"],
-            "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
-            state=_maintenance_state,
-        )
+    screen.items(
+        data["items"],
+        "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+        state=lambda item: (
+            f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
+            f"{', stuck' if item['isStuck'] else ''}"
+        ),
+    )
     if data["applied"]:
         screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
-
-
-def _maintenance_state(item: Data) -> str:
-    state = "pending" if item["pending"] else "running"
-    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
 
 
 def print_reindex(screen: Screen, data: Data) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -58,6 +59,13 @@ def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str =
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
     """The failure for what is not there."""
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
+
+
+def need_extra(extra: str, message: str, *packages: str) -> None:
+    """Raises when a package of an extra of lossless is not installed."""
+    if any(find_spec(package) is None for package in packages):
+        hint = f"Install {'them' if len(packages) > 1 else 'it'} with `pip install 'lossless[{extra}]'`."
+        raise fail("missing_extra", message, CONFIG, hint=hint)
 
 
 def as_failure(error: errors.LosslessError | click.ClickException | CommandFailed) -> CommandFailed:

@@ -36,7 +36,7 @@ from lossless.cli.options import (
     time_options,
     usage_error,
 )
-from lossless.cli.output import to_json
+from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
@@ -46,8 +46,6 @@ from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from datetime import datetime
-
-    from rich.text import Text
 
     from lossless.engine import Engine
     from lossless.recall.calls import ToolCallResult
@@ -229,9 +227,7 @@ def hit_json(hit: SearchHit) -> Data:
     item: Data = {
         "id": hit.id,
         "type": hit.kind,
-        "conversationId": hit.conversation_id,
-        "createdAt": hit.created_at,
-        "snippet": hit.snippet,
+        **pick_json(hit, "conversation_id", "created_at", "snippet"),
         "match": list(hit.matches[0]) if hit.matches else [0, 0],
         "matches": [list(match) for match in hit.matches],
     }
@@ -427,7 +423,13 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
             snippet.stylize("bold black on yellow", start, end)
         name = f"#{item['id']}" if item["type"] == "message" else item["id"]
         when = f"  {screen.time(item['createdAt'])}  conversation {item['conversationId']}"
-        screen.line(styled(f"{name} ", "bold"), _speaker_text(item), styled(when, "dim"))
+        if item["type"] == "message":
+            speaker = role_text(item["role"])
+        else:
+            is_summary = item["type"] == "summary"
+            place = f"depth {item['depth']}" if is_summary else f"{item['fileName'] or 'file'} line {item['line']}"
+            speaker = styled(place, "blue")
+        screen.line(styled(f"{name} ", "bold"), speaker, styled(when, "dim"))
         screen.prose(snippet)
     if is_partial:
         screen.line(styled("No text has all of these words. --sort relevance shows the best matches first.", "dim"))
@@ -435,14 +437,6 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
         screen.line(styled(data["hint"], "dim"))
     if data["hint"] == EMPTY_HINT:
         screen.line(styled("--fixed finds signs such as *; `lcm list` shows all conversations.", "dim"))
-
-
-def _speaker_text(item: Data) -> Text:
-    if item["type"] == "message":
-        return role_text(item["role"])
-    if item["type"] == "summary":
-        return styled(f"depth {item['depth']}", "blue")
-    return styled(f"{item['fileName'] or 'file'} line {item['line']}", "blue")
 
 
 def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:

@@ -37,7 +37,6 @@ from lossless.tui.text import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lossless.compaction.summarise import SummaryPrompt
     from lossless.engine import Engine
     from lossless.settings import Settings
 
@@ -269,7 +268,7 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
 def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
     """Show the template NAME."""
     found = templates.load_template(name, _folder(invocation, prompt_dir))
-    invocation.emit("prompts.show", print_prompt, {"name": name, "origin": found.origin, "text": found.text})
+    invocation.emit("prompts.show", print_prompt, {"name": name, **pick_json(found, "origin", "text")})
 
 
 @command("export", prompts)
@@ -316,7 +315,15 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
     if (name is None) == (summary_id is None):
         raise usage_error("Give the name of a template or --summary.")
     if summary_id is None:
-        filled = _with_marks(str(name), _folder(invocation, prompt_dir))
+        filled = templates.render_prompt(
+            "(the source)",
+            1200,
+            depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(str(name), 0),
+            mode="aggressive" if name == "leaf-aggressive" else "normal",
+            previous_context="(what came before)",
+            instructions="(the operator's instructions)",
+            folder=_folder(invocation, prompt_dir),
+        )
     else:
         summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
         with invocation.reader(summariser=summariser) as engine, with_hints():
@@ -330,18 +337,6 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     """The folder that is named, else the one of the settings."""
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
-
-
-def _with_marks(name: str, prompt_dir: Path | None) -> SummaryPrompt:
-    return templates.render_prompt(
-        "(the source)",
-        1200,
-        depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0),
-        mode="aggressive" if name == "leaf-aggressive" else "normal",
-        previous_context="(what came before)",
-        instructions="(the operator's instructions)",
-        folder=prompt_dir,
-    )
 
 
 def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
@@ -374,19 +369,14 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
             verb = "stays" if len(refused) == 1 else "stay"
             screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
-        _print_stopped(screen, item)
+        if item["stop"] is not None:
+            kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+            stopped = f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: "
+            screen.line(styled(stopped, "yellow"), item["stop"])
+            rest = f"{item['left']} to go; the same command goes on with these."
+            screen.line(f"{plural(kept, 'new text')} in place, {rest}")
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
-
-
-def _print_stopped(screen: Screen, item: Data) -> None:
-    """How far a run came that did not come to its end."""
-    if item["stop"] is None:
-        return
-    count, tried = len(item["plan"]["targets"]), item["reached"]
-    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
-    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
-    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
 
 
 def print_prompts(screen: Screen, data: Data) -> None:

@@ -201,8 +201,8 @@ def print_quarantine(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["items"],
-        f"{_DECIDED}, beside, session:key",
-        beside=lambda item: item["beside"] or "",
+        f"{_DECIDED}, next to=neighbour, session:key",
+        neighbour=lambda item: item["beside"] or "",
         session=lambda item: item["sessionKey"] or item["sessionId"],
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
