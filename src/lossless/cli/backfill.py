@@ -140,8 +140,6 @@ def _settings_for_run(invocation: Invocation, more: Data) -> Settings:
 
 @dataclass(frozen=True, slots=True)
 class _BackfillRun:
-    """One backfill: what was asked for."""
-
     invocation: Invocation
     asked: Settings
     how: BackfillOptions
@@ -280,7 +278,6 @@ def _transplant_json(to: int, status: str, text: str = "", report: OperationRepo
 
 
 def _item(one: BackfillPlan) -> Data:
-    """A conversation in the plan: how much would go below how many summaries."""
     return _named(one) | {
         "summaries": len(one.passes),
         "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
@@ -334,7 +331,6 @@ def _how_it_ended(item: Data) -> str:
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:
-    """What follows the folding, or would."""
     if data["title"] is not None:
         given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
         screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")

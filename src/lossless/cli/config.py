@@ -82,7 +82,6 @@ def _unknown(path: str, code: str) -> failures.CommandFailed:
 
 
 def _group(loaded: LoadedSettings, path: str) -> Data:
-    """A setting that holds others."""
     name = group_spellings()[path]
     given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
     return {

@@ -119,7 +119,6 @@ def context(
 
 
 def _history_json(engine: Engine, conversation: Conversation) -> Data:
-    """How the last prompts were put together."""
     return {
         "conversationId": conversation.id,
         **pick_json(conversation, "session_key", "session_id"),

@@ -345,7 +345,6 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
 
 
 def _open_reference(engine: Engine, name: str) -> tuple[str, Data]:
-    """What a message, a summary or a file holds."""
     from lossless.recall.results import parse_reference
 
     found = parse_reference(name.removeprefix("#"))
@@ -495,7 +494,6 @@ def print_messages(screen: Screen, data: Data) -> None:
 
 
 def _print_message_text(screen: Screen, item: Data) -> None:
-    """A message with its whole text."""
     screen.gap()
     screen.speaker(item["messageId"], item["role"], screen.time(item["createdAt"]), *item.get("tools", ()))
     if text := item["content"].rstrip("\n"):

@@ -80,7 +80,6 @@ def _item(file: StoredFile, vault: Vault) -> Data:
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
-    """Whether its bytes can be read."""
     try:
         vault.read(file, 0, 0)
     except (NotFound, ArchiveError):

@@ -366,7 +366,6 @@ def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Dat
 def _bring_in(
     invocation: Invocation, kind: str, files: list[Path], *, is_real: bool, no_summaries: bool, again: bool
 ) -> list[ImportOutcome]:
-    """Import transcripts, or say what an import would do."""
     total = sum(map(file_size, files))
     if is_real:
         with invocation.engine() as engine, invocation.progress("Importing", total, in_bytes=True) as advance:

@@ -114,7 +114,6 @@ def settings_with_model(invocation: Invocation, named: ModelChoice) -> Settings:
 
 
 def _provider(settings: Settings) -> str | None:
-    """Whose the first model is."""
     return next((candidate.provider for candidate in Summariser(settings).candidates()), None)
 
 

@@ -146,7 +146,6 @@ def emit_rewrites(
 
 
 def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:
-    """A plan, what was written for it, and what became of it."""
     drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
     stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
     progress = {"reached": reached, "left": remaining, "stop": stop}
@@ -340,7 +339,6 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
 
 
 def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
-    """Which summaries, the diffs of their texts, and what became of them."""
     if not data["targets"]:
         what = "No summary is broken" if "kinds" in data else "There is no such summary"
         screen.line(f"{what}: nothing to do.")

@@ -147,7 +147,6 @@ def _liveness_json(engine: Engine) -> Data:
 
 
 def print_status(screen: Screen, data: Data) -> None:
-    """Whether the archive is in use, how much it holds, what takes up space."""
     totals, live = data["status"], data["liveness"]
     size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
     screen.title(f"lossless {data['version']}", data["databasePath"], size)

@@ -134,7 +134,6 @@ def writer_names(access: ArchiveAccess) -> str:
 
 
 def _model_names(access: ArchiveAccess) -> list[str]:
-    """The models that would be asked, in order."""
     from lossless.compaction.summariser import Summariser
 
     hosts = access.engine.loop.summariser.complete

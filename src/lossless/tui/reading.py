@@ -203,8 +203,8 @@ def draw_lines(view: RenderableType, width: int) -> list[Strip]:
         width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False,
     )  # fmt: skip
     lines = console.render_lines(view, console.options.update(width=width, height=None), pad=False)
-    return [Strip(_safe(line)).crop(0, width) for line in lines]
-
-
-def _safe(line: list[Segment]) -> list[Segment]:
-    return [Segment(make_visible(text).replace("\n", " "), style) for text, style, control in line if not control]
+    safe = (
+        [Segment(make_visible(text).replace("\n", " "), style) for text, style, control in line if not control]
+        for line in lines
+    )
+    return [Strip(line).crop(0, width) for line in safe]

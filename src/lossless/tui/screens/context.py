@@ -64,11 +64,9 @@ class ContextScreen(SurgeryScreen):
         Binding("u", "undo", "Undo"),
     ]
 
-    def __init__(self, conversation_id: int) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
-        #: Pins and the focus brief, which stand before everything else.
-        self._pinned = ""
+    conversation_id: int
+    #: Pins and the focus brief, which stand before everything else.
+    _pinned = ""
 
     def load(self) -> None:
         self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
@@ -119,7 +117,6 @@ class ContextScreen(SurgeryScreen):
 
 
 def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
-    """What an item is, its time and its text."""
     row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
     if isinstance(row, SummaryRow):
         return text_cell(f"depth {row.depth}", BLUE), row.earliest_at, f"{form}{row.content}"
@@ -170,11 +167,9 @@ class FocusScreen(SurgeryScreen):
         Binding("u", "undo", "Undo"),
     ]
 
-    def __init__(self, conversation_id: int) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
-        self._found: dict[str, StoredBrief] = {}
-        self._status: FocusStatus | None = None
+    conversation_id: int
+    listed: dict[str, StoredBrief]
+    _status: FocusStatus | None = None
 
     def load(self) -> None:
         def read() -> tuple[list[StoredBrief], FocusStatus | None]:
@@ -187,20 +182,17 @@ class FocusScreen(SurgeryScreen):
 
     def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
         briefs, self._status = read
-        self._found = {brief.id: brief for brief in briefs}
         self.where(f"Focus of conversation {self.conversation_id}", plural(len(briefs), "brief"))
-        rows = []
-        for brief in briefs:
-            state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
-            written, question = time_cell(self.lcm.times, brief.created_at), text_cell(brief.prompt)
-            rows.append((brief.id, (state, right_cell(brief.tokens, 6), written, question)))
-        self.rows.fill(rows)
-        if not briefs:
-            hint = "Press n to write one; it replaces older summaries in prompts."
-            self.pane.show(DetailView("There are no briefs.", text=hint))
+        hint = "Press n to write one; it replaces older summaries in prompts."
+        self.show_rows({brief.id: brief for brief in briefs}, "There are no briefs.", hint)
+
+    def cells(self, brief: StoredBrief) -> tuple[Text, ...]:
+        state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
+        written = time_cell(self.lcm.times, brief.created_at)
+        return state, right_cell(brief.tokens, 6), written, text_cell(brief.prompt)
 
     def highlighted(self, key: str) -> None:
-        brief, status = self._found[key], self._status
+        brief, status = self.listed[key], self._status
         facts = [
             ("question", brief.prompt),
             ("tokens", f"{brief.tokens:,}, aimed at {brief.target_tokens:,}"),

@@ -188,7 +188,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     # --- where things are ---
 
     def _at(self, line: int) -> int:
-        """The message at a line."""
         return max(0, min(len(self._blocks), bisect_right(self._tops, line)) - 1)
 
     def _lay_out(self) -> None:
@@ -211,7 +210,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.scroll_to(y=max(0, y), animate=False, immediate=True, force=True)
 
     def _span(self, place: int) -> tuple[int, int]:
-        """The lines of a message."""
         return self._tops[place], self._tops[place] + self._blocks[place].height(self.width_of_text)
 
     def _in_sight(self, y: int) -> int:

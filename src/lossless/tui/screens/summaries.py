@@ -12,9 +12,9 @@ from textual.widgets import Tree
 
 from lossless.model.records import MessageRow, SummaryRow
 from lossless.tui import actions, reads, screens
-from lossless.tui.screens.dialogs import ConversationDialog, DetailDialog
+from lossless.tui.screens.dialogs import ConversationDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, LocalTimes, clip_text, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, LocalTimes, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -50,6 +50,7 @@ class SummariesScreen(SurgeryScreen):
     """Summaries of a conversation, oldest first: ● stands in the context, ○ is folded into another or out of it."""
 
     LIST_TITLE = "Summaries"
+    conversation_id: int
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", show=False),
         Binding("e", "recall", "Recall", show=False),
@@ -68,8 +69,7 @@ class SummariesScreen(SurgeryScreen):
     ]
 
     def __init__(self, conversation_id: int, summary_id: str | None = None) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
+        super().__init__(conversation_id)
         #: Summaries to open on the way down to one that is to be chosen.
         self._path: list[str] = []
         self._aim = summary_id
@@ -115,13 +115,14 @@ class SummariesScreen(SurgeryScreen):
             self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
             aim, self._aim = self._aim, None
-            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), self._follow, "path")
+
+            def follow(path: list[str]) -> None:
+                self._path = path
+                self._go_down(self.summaries.root)
+
+            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), follow, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
-
-    def _follow(self, path: list[str]) -> None:
-        self._path = path
-        self._go_down(self.summaries.root)
 
     def _go_down(self, node: TreeNode[RowId]) -> None:
         """Open row after row on the path; the last one is chosen."""
@@ -131,11 +132,10 @@ class SummariesScreen(SurgeryScreen):
         self._path.pop(0)
         if not self._path:
             self.call_after_refresh(self.summaries.move_cursor, child)
-        elif child.children:
-            child.expand()
+            return
+        child.expand()
+        if child.children:
             self._go_down(child)
-        else:
-            child.expand()
 
     # --- branches ---
 
@@ -144,7 +144,6 @@ class SummariesScreen(SurgeryScreen):
             self._read_branch(event.node, f"below {event.node.data}")
 
     def _read_branch(self, node: TreeNode[RowId], group: str = "more") -> None:
-        """Read the next rows below a row."""
         name, offset = node.data, len(node.children)
 
         def read() -> SummaryBranch:
@@ -256,12 +255,12 @@ class SummariesScreen(SurgeryScreen):
         if (name := self._need()) is None:
             return
 
-        def show(text: str) -> None:
-            shown = clip_text(text) if text else "Nothing came before: the model gets only this part."
-            self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
+        def read() -> reads.DetailView:
+            text = self.access.engine.surgery.summary_source(name).previous_context
+            nothing = "Nothing came before: the model gets only this part."
+            return reads.DetailView(f"Previous context of {name}", text=text or nothing)
 
-        surgery = self.access.engine.surgery
-        self.fetch(lambda: surgery.summary_source(name).previous_context, show, "plan")
+        self.open_dialog(read)
 
     def changed(self) -> None:
         """Texts and sources may be others: rows are read again."""

@@ -152,8 +152,8 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         Binding("right_square_bracket", "newer", "Newer", key_display="]"),
     ]
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
+    def __init__(self, path: Path, conversation_id: int | None = None) -> None:
+        super().__init__(conversation_id)
         self.path = path
         self._scroll: TranscriptReader | None = None
         #: Where the window begins; None is where the newest one does.
@@ -257,12 +257,12 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
+    listed: dict[str, SessionFileMessage]
     BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "import", "Import"), Binding("v", "compare", "Compare")]
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
-        super().__init__(path)
-        self.conversation_id = self._given = conversation_id
-        self._messages: dict[str, SessionFileMessage] = {}
+        super().__init__(path, conversation_id)
+        self._given = conversation_id
 
     def read_window(
         self, scroll: TranscriptReader, first: int, size: int
@@ -276,14 +276,12 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
         messages, self.conversation_id = found
-        self._messages = {str(one.place): one for one in messages}
-        keys = list(self._messages)
+        keys = [str(one.place) for one in messages]
         wanted = {"first": keys[:1], "last": keys[-1:]}.get(choose or "")
-        self.rows.fill([(key, self._cells(one)) for key, one in self._messages.items()], wanted[0] if wanted else None)
+        rows = dict(zip(keys, messages, strict=True))
+        self.show_rows(rows, "This file has no messages.", choose=wanted[0] if wanted else None)
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
-        if not messages:
-            self.pane.show(DetailView("This file has no messages."))
 
     def _figures(self) -> Text | None:
         if (scroll := self._scroll) is None:
@@ -300,7 +298,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
             text_cell(command)
         )
 
-    def _cells(self, one: SessionFileMessage) -> tuple[Text, ...]:
+    def cells(self, one: SessionFileMessage) -> tuple[Text, ...]:
         return (
             right_cell(str(one.line), 5),
             role_cell(one.role),
@@ -310,7 +308,7 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         )
 
     def highlighted(self, key: str) -> None:
-        self.pane.show(self._messages[key].detail(self.lcm.times))
+        self.pane.show(self.listed[key].detail(self.lcm.times))
 
     # --- keys ---
 
