@@ -12,9 +12,7 @@ from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
 from lossless.cli.commands import (
     Command,
-    CommandEntry,
     Invocation,
-    LazyGroup,
     command,
     dry_run_option,
     id_type,
@@ -35,20 +33,6 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
-
-session = LazyGroup(
-    "session",
-    help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
-    entries={
-        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
-        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
-        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
-        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
-        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
-        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
-    },
-)
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
 _ASKED = "lossless.payload"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from importlib.util import find_spec
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,8 +11,6 @@ import click
 from lossless import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from lossless.cli.screen import Data
 
 OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
@@ -33,15 +30,10 @@ class CommandFailed(Exception):
     """A command cannot go on: what the envelope says of it, the exit code, and what a person may do about it."""
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        exit_code: int = BAD_ARGUMENTS,
-        details: Mapping[str, Any] = MappingProxyType({}),
-        hint: str = "",
+        self, code: str, message: str, exit_code: int = BAD_ARGUMENTS, details: Data | None = None, hint: str = ""
     ) -> None:
         super().__init__(message)
-        self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details, hint
+        self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details or {}, hint
 
     def envelope(self) -> Data:
         error: Data = {"code": self.code, "message": self.message}

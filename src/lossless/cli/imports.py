@@ -460,8 +460,10 @@ def auto(
         ]
         found.sort(key=lambda item: item.status != "error")
         counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
-        counts["otherKinds"] = {"unknown": unknown} if unknown else {}
-        _emit_outcomes(invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts})
+        others = {"unknown": unknown} if unknown else {}
+        _emit_outcomes(
+            invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts, "otherKinds": others}
+        )
 
 
 def _archive_kind(path: Path) -> str | None:

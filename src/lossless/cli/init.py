@@ -15,6 +15,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, command, text_type
 from lossless.cli.options import usage_error
+from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
@@ -50,11 +51,8 @@ def show_overview(invocation: Invocation) -> None:
         invocation.emit("overview", print_overview, _archive_json(invocation))
         return
     found = _find(invocation)
-    invocation.emit(
-        "overview",
-        print_overview,
-        {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
-    )
+    data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
+    invocation.emit("overview", print_overview, data)
     if _can_ask(invocation):
         click.echo(err=True)
         if click.confirm("Run `lcm init` now?", default=True, err=True):
@@ -136,13 +134,7 @@ def _find(invocation: Invocation) -> list[LocalHistory]:
 
 
 def _history_json(item: LocalHistory) -> Data:
-    return {
-        "program": item.program,
-        "kind": item.kind,
-        "files": len(item.files),
-        "bytes": item.bytes,
-        "newestAt": item.newest_at,
-    }
+    return {**pick_json(item, "program", "kind"), "files": len(item.files), **pick_json(item, "bytes", "newest_at")}
 
 
 def _can_ask(invocation: Invocation) -> bool:
@@ -321,7 +313,7 @@ class _Setup:
                 advance(sum(map(file_size, others)))
                 own = [file for file in files if file not in others]
                 outcomes += engine.transfer.import_transcripts(kind, own, fold=False, progress=advance)
-        counts = Counter(self.data.get("imported", {}))
+        counts: Counter[str] = Counter(self.data.get("imported", {}))
         for item in outcomes:
             counts[item.status] += 1
             counts["messages"] += item.messages
@@ -396,31 +388,23 @@ class _Setup:
         self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
         self._say("", "Nothing was changed (--dry-run). It would:")
         self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
-        for host in hosts:
-            self._say(f"  connect {host}")
+        self._say(*(f"  connect {host}" for host in hosts))
         self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
         self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: Data | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}
-        if self.invocation.as_json:
-            self.invocation.emit("init", None, self.data, ok=not self.problems)
-        else:
-            self._say_end(example)
-        if self.problems:
-            raise click.exceptions.Exit(failures.INTERNAL)
-
-    def _say_end(self, example: Data | None) -> None:
         if counts := self.data.get("imported"):
             new, same = counts.get("imported", 0), counts.get("up-to-date", 0)
             what = f"{plural(new, 'conversation')}, {plural(counts['messages'], 'message')}" if new else "nothing new"
             self._say("", f"Imported: {what}{f'; {same:,} were there already' if same else ''}.")
         if example is None:
             self._say("", 'The archive is empty. Once there is something in it, `lcm recall "…"` finds it.')
-            return
-        where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
-        self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
-        self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
+        else:
+            where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
+            self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
+            self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
+        self.invocation.emit("init", None, self.data, ok=not self.problems)
 
     def _say(self, *lines: str) -> None:
         if not self.invocation.as_json:

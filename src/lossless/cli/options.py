@@ -306,7 +306,7 @@ def parse_span(
     between: str | None,
     recency: str | None,
     now: datetime,
-    first_option: str = "--after",
+    first_option: str | None = None,
 ) -> TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
     if between is not None and (after, before, recency) != (None, None, None):
@@ -321,7 +321,7 @@ def parse_span(
             raise bad_option("--between", "write two times with .. between them")
         since, until = parse_when("--between", first, now), parse_when("--between", second, now)
     else:
-        since = parse_when(first_option, after, now) if after is not None else None
+        since = parse_when(first_option or "--after", after, now) if after is not None else None
         until = parse_when("--before", before, now) if before is not None else None
         if recency is not None:
             since = _parse_ago(recency, now)
@@ -351,18 +351,6 @@ time_options = gathered(
 )
 
 
-def _parse_moment(option: str, text: str) -> datetime:
-    """A time; a fraction below the millisecond is rounded up, as rows are never finer."""
-    if not _MOMENT.fullmatch(text):
-        raise bad_option(option, f"{text!r} is not a time; write ISO-8601 with a zone, such as 2026-07-01T00:00:00Z")
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-        rest = moment.microsecond % 1000
-        return moment + timedelta(microseconds=1000 - rest) if rest else moment
-    except (ValueError, OverflowError) as error:
-        raise bad_option(option, f"{text!r} is not a time: {error}") from None
-
-
 def parse_when(option: str, text: str, now: datetime) -> datetime:
     """A time as people write it, in UTC: ISO-8601, a date in the zone of `now`, a duration before it, or words.
 
@@ -374,7 +362,11 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
     if re.fullmatch(r"\d+[smhdw]", text, re.ASCII):
         return _parse_ago(text, now, option).astimezone(UTC)
     if _MOMENT.fullmatch(text):
-        return _parse_moment(option, text)
+        try:
+            moment = datetime.fromisoformat(text).astimezone(UTC)
+            return moment + timedelta(microseconds=-moment.microsecond % 1000)  # rows are never finer
+        except (ValueError, OverflowError) as error:
+            raise bad_option(option, f"{text!r} is not a time: {error}") from None
     from lossless.recall.query import find_times
 
     for words in (text, f"in {text}"):

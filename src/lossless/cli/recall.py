@@ -202,8 +202,8 @@ def _search(
             cursor=cursor,
         )
     rest = found.cursor if found.truncated else None
-    pagination = {"limit": found.request.limit, "returned": len(found.hits), "hasMore": rest is not None}
-    pagination |= {"nextCursor": rest}
+    shown = {"limit": found.request.limit, "returned": len(found.hits)}
+    pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
     data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     is_partial = found.next is not None and found.next.is_any
     invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)

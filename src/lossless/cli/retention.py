@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -124,22 +124,19 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     place = place.absolute()
     data: Data = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
+
+    def check(archive: Any) -> list[str]:
+        return _problems(verify_archive(archive), warnings)
+
     if not yes or dry_run:
-        counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
+        counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", print_restore, data)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
-        done = copies.restore_backup(
-            place,
-            archive_path,
-            lambda archive: _problems(verify_archive(archive), warnings),
-            datetime.now(UTC),
-            advance,
-            invocation.vault,
-        )
+        done = copies.restore_backup(place, archive_path, check, datetime.now(UTC), advance, invocation.vault)
     if warnings:  # some may have been of payloads that are back now
         warnings.clear()
         with invocation.reader() as engine:

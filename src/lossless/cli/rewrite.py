@@ -82,8 +82,8 @@ def draft_options(*apply: Callable[[F], F]) -> Callable[[F], F]:
         asked = times.settings(settings_with_model(invocation, named))
         return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
 
-    options = (source_time_options, prompt_dir_option, model_options, diff_option, *apply, yes_option)
-    return gathered("how", draft, *options)
+    first = (source_time_options, prompt_dir_option, model_options, diff_option)
+    return gathered("how", draft, *first, *apply, yes_option)
 
 
 def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[Data]:

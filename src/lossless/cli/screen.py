@@ -148,8 +148,13 @@ class Screen:
         if not items:
             return
         parts = [_read_column(column) for column in columns.split(", ")]
-        shown = {"bytes": format_bytes, "time": self.time, "date": self.date}
-        shown |= {"count": lambda value: "" if value is None else f"{value:,}", "rest": lambda value: value or ""}
+        shown: dict[str, Callable[[Any], Any]] = {
+            "bytes": format_bytes,
+            "count": lambda value: "" if value is None else f"{value:,}",
+            "date": self.date,
+            "rest": lambda value: value or "",
+            "time": self.time,
+        }
         self.table(
             [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts],
             [

@@ -9,9 +9,7 @@ import click
 
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
 from lossless.cli.commands import (
-    CommandEntry,
     Invocation,
-    LazyGroup,
     command,
     dry_run_option,
     id_type,
@@ -39,27 +37,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.group import OperationPlan
 
-summary = LazyGroup(
-    "summary",
-    help="List, open, rewrite and repair summaries, and undo changes of a context.",
-    entries={
-        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
-        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
-        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
-        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
-        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
-        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("rewrite:repair", "Rewrite truncated and empty summaries.", "ask"),
-        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
-        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
-        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
-        "prompts": CommandEntry("rewrite:prompts", "Show or change the prompts for models.", "read"),
-    },
-)
-
 apply_option = click.option(
     "--apply/--dry-run",
     "is_real",
@@ -74,7 +51,7 @@ apply_options = combined(apply_option, yes_option)
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
 @apply_options
-def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: bool) -> None:
+def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any) -> None:
     """Put the sources of SUMMARY back into the context, in its place.
 
     It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
@@ -90,7 +67,7 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: bool
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @apply_options
 def transplant(
-    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: bool
+    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: Any
 ) -> None:
     """Copy the summaries of one conversation's context to the head of another's.
 
@@ -113,7 +90,7 @@ def transplant(
 @session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
 @apply_options
-def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: bool) -> None:
+def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
     A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
@@ -129,7 +106,7 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: boo
 @command("undo")
 @target_options()
 @apply_options
-def undo(invocation: Invocation, target: ConversationTarget, **apply: bool) -> None:
+def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
     Run it again for the change before. Messages that were folded come back into the context; the summary's text is
