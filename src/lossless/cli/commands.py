@@ -482,11 +482,9 @@ class LazyGroup(Group):
         word = word.lower()
         if word in self.synonyms:
             return self.synonyms[word].split("|")
-        known = {**{name: name for name in self.synonyms}, **{name: name for name in self.old_spellings}}
-        known |= {name: name for name in self.list_commands(ctx)}
         from difflib import get_close_matches
 
-        near = get_close_matches(word, known, 1)
+        near = get_close_matches(word, [*self.synonyms, *self.old_spellings, *self.list_commands(ctx)], 1)
         return self.synonyms.get(near[0], near[0]).split("|") if near else []
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

@@ -11,25 +11,9 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    complete_sessions,
-    cursor_option,
-    depths_json,
-    id_or_none,
-    limit_option,
-    pagination,
-    paging_options,
-    parse_cursor,
-    row_json,
-    rows_json,
-    since_options,
-    target_options,
-    time_options,
-)
+from lossless.cli.options import MAX_LIMIT, ConversationTarget
 from lossless.cli.output import pick_json, preview, to_json
 from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
@@ -52,7 +36,7 @@ conversations = Group("conversations", help="List conversations, or show one.")
 
 
 @command("list", conversations)
-@paging_options("conversations", int)
+@options.paging_options("conversations", int)
 def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
@@ -62,12 +46,12 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit(
-        "conversations.list", print_conversations, {"items": items}, pagination("conversations", limit, page)
+        "conversations.list", print_conversations, {"items": items}, options.pagination("conversations", limit, page)
     )
 
 
 @command("show", conversations)
-@target_options(by_run=False)
+@options.target_options(by_run=False)
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -84,7 +68,7 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
     del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
-        "summaryDepths": depths_json(engine.browse.depths(id_)),
+        "summaryDepths": options.depths_json(engine.browse.depths(id_)),
         "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
@@ -110,17 +94,20 @@ def _tail_cap(settings: Settings) -> int | None:
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> Data:
-    return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
+    return options.row_json(row) | {
+        "freshTailMessages": len(tail),
+        "freshTailTokens": sum(item.tokens for item in tail),
+    }
 
 
 messages = Group("messages", help="List messages, show one, or show the fresh tail.")
 
 
 @command("list", messages)
-@target_options(by_run=False)
+@options.target_options(by_run=False)
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
-@time_options
-@paging_options("messages", int)
+@options.time_options
+@options.paging_options("messages", int)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_messages(
     invocation: Invocation,
@@ -135,12 +122,12 @@ def list_messages(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
         page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
-    items = rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", print_messages, {"items": items}, pagination("messages", limit, page))
+    items = options.rows_json(page.rows, whole=include_content)
+    invocation.emit("messages.list", print_messages, {"items": items}, options.pagination("messages", limit, page))
 
 
 @command("tail", messages)
-@target_options(by_run=False)
+@options.target_options(by_run=False)
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -164,7 +151,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
             "lastSeq": max((row.seq for row in rows), default=None),
         },
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
-        "messages": rows_json(rows, whole=True),
+        "messages": options.rows_json(rows, whole=True),
     }
     invocation.emit("messages.tail", print_tail, data)
 
@@ -184,7 +171,7 @@ def _message_json(engine: Engine, message_id: int, what: str = "message") -> Dat
         raise failures.not_found(f"No {what} has number {message_id}.", kind="message", id=message_id)
     stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
-        "message": row_json(rows[0], whole=True),
+        "message": options.row_json(rows[0], whole=True),
         "format": stored.message.format,
         "entryId": stored.entry_id,
         "eventKey": stored.message.event_key,
@@ -207,11 +194,11 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 
 
 @command("list", summaries)
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
-@time_options
-@paging_options("summaries", str)
+@options.time_options
+@options.paging_options("summaries", str)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_summaries(
     invocation: Invocation,
@@ -228,12 +215,12 @@ def list_summaries(
     The time of a summary is that of the newest message below it.
     """
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
             limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
         )
-    items = rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", print_summaries, {"items": items}, pagination("summaries", limit, page))
+    items = options.rows_json(page.rows, whole=include_content)
+    invocation.emit("summaries.list", print_summaries, {"items": items}, options.pagination("summaries", limit, page))
 
 
 @command("show", summaries)
@@ -257,9 +244,9 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
     sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
     messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
     return {
-        "summary": row_json(found[0], whole=True),
-        "parents": rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
-        "children": rows_json(engine.browse.summaries_by_id(sources, whole=False)),
+        "summary": options.row_json(found[0], whole=True),
+        "parents": options.rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
+        "children": options.rows_json(engine.browse.summaries_by_id(sources, whole=False)),
         "usedIn": used_in,
         "sources": sources,
         "sourceMessages": [
@@ -272,8 +259,8 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 
 
 @command("list")
-@since_options
-@paging_options("conversations", int)
+@options.since_options
+@options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
     """List conversations, those with the newest messages first.
 
@@ -281,8 +268,8 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
     """
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(limit, start, by_message=True, span=span)
-        items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
-    invocation.emit("list", print_list, {"items": items}, pagination("conversations", limit, page))
+        items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
+    invocation.emit("list", print_list, {"items": items}, options.pagination("conversations", limit, page))
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -297,12 +284,12 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 
 @command("show")
-@click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
+@click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
-@since_options
-@limit_option
-@cursor_option
+@options.since_options
+@options.limit_option
+@options.cursor_option
 def show(
     invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
 ) -> None:
@@ -323,12 +310,12 @@ def show(
         if details:
             invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
             return
-        page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
+        page = engine.browse.messages(id_, limit, options.parse_cursor("messages", int, cursor), span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
-    messages = rows_json(page.rows[::-1], whole=True)
-    data = {"type": "conversation", "conversation": row_json(row), "messages": messages, "full": full}
-    invocation.emit("show", print_shown, data, pagination("messages", limit, page))
+    messages = options.rows_json(page.rows[::-1], whole=True)
+    data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
+    invocation.emit("show", print_shown, data, options.pagination("messages", limit, page))
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:

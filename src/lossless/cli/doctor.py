@@ -341,9 +341,7 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
             found = engine.verify(advance)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
     data = {
-        "ok": found.ok,
-        "messages": found.messages,
-        "summaries": found.summaries,
+        **pick_json(found, "ok", "messages", "summaries"),
         "errors": sum(problem.severity == "error" for problem in problems),
         "warnings": sum(problem.severity == "warning" for problem in problems),
         "byCheck": dict(Counter(problem.check for problem in problems)),
@@ -358,9 +356,7 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
     invocation.reader().close()  # it must be there
     found = prove_absence(invocation.file_path, invocation.vault, phrases_in(source, "--absent-from"))
     data = {
-        "ok": found.ok,
-        "files": found.files,
-        "bytes": found.bytes,
+        **pick_json(found, "ok", "files", "bytes"),
         "found": len(found.traces),
         "traces": to_json(found.traces[:limit]),
         "unreadable": list(found.unreadable),

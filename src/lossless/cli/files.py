@@ -7,18 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.commands import Group, Invocation, command, new_spelling, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    id_or_none,
-    pagination,
-    paging_options,
-    target_options,
-    time_options,
-    usage_error,
-)
+from lossless.cli.options import MAX_LIMIT, ConversationTarget, usage_error
 from lossless.cli.output import pick_json, preview
 from lossless.cli.recall import file_page_options, run_tool, tool_reader
 from lossless.cli.screen import Data, Screen, styled
@@ -40,9 +31,9 @@ files = Group("files", help="List stored files, show or describe them, or delete
 
 
 @command("list", files, short_help="List stored files.")
-@target_options(required=False, by_run=False)
-@time_options
-@paging_options("files", str)
+@options.target_options(required=False, by_run=False)
+@options.time_options
+@options.paging_options("files", str)
 def list_files(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -55,14 +46,14 @@ def list_files(
     ends = (None, None) if span is None else (span.since, span.before)
     since, before = (None if end is None else parse_time(end) for end in ends)
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
     data = {
         "folder": str(vault.root),
         "total": {"count": count, "bytes": size},
         "items": [_item(file, vault) for file in page.rows],
     }
-    invocation.emit("files.list", print_files, data, pagination("files", limit, page))
+    invocation.emit("files.list", print_files, data, options.pagination("files", limit, page))
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
@@ -71,9 +62,7 @@ def _item(file: StoredFile, vault: Vault) -> Data:
         "conversationId": file.conversation_id,
         "fileName": file.name,
         "mimeType": file.mime,
-        "byteSize": file.byte_size,
-        "lineCount": file.line_count,
-        "createdAt": file.created_at,
+        **pick_json(file, "byte_size", "line_count", "created_at"),
         "isThere": _is_readable(file, vault),
         "preview": preview(file.exploration_summary or ""),
     }
@@ -117,7 +106,7 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
 
 
 @command("explore", files, short_help="Let a model describe files.")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
@@ -127,7 +116,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
     """
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         remaining = engine.browse.undescribed_files(id_)
     models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
     if not models and not dry_run:
@@ -198,7 +187,7 @@ _SHOWN = 50
 
 
 @command("stub", short_help="Store large tool results as files.")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
 @number_option("--limit", help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")
@@ -230,7 +219,7 @@ def _stub(
     invocation: Invocation, target: ConversationTarget | None, minimum: int, limit: int | None, *, is_real: bool
 ) -> Data:
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         work = engine.admin.stub_plan(minimum, id_, limit)
     data = {
         "conversationId": id_,
@@ -253,7 +242,7 @@ def _stub(
 
 def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> Data:
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         marks = engine.admin.stub_revert_plan(id_)
     items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in islice(marks.items(), _SHOWN)]
     data = {"conversationId": id_, "count": len(marks), "items": items}

@@ -65,9 +65,7 @@ def _archive_json(invocation: Invocation) -> Data:
     with invocation.reader() as engine, engine.browse.reading():
         totals, health = engine.browse.totals(), engine.browse.health()
         archive = {
-            "conversations": totals.counts.conversations,
-            "messages": totals.counts.messages,
-            "summaries": totals.counts.summaries,
+            **pick_json(totals.counts, "conversations", "messages", "summaries"),
             "sizeBytes": engine.browse.size()[0],
             "lastStoredAt": health.last_stored_at,
             "summariesBy": writer_name(invocation.loaded.settings),

@@ -13,6 +13,7 @@ import click
 
 from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command
 from lossless.cli.options import usage_error
+from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
 from lossless.tui.text import home_path
@@ -144,25 +145,15 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     from lossless.hosts.config_files import apply_edits
 
     done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
-    return [
-        {
-            "path": str(item.path),
-            "change": item.change,
-            "backup": None if item.backup is None else str(item.backup),
-            "note": item.note or None,
-        }
-        for item in done
-    ]
+    return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
-    ok = all(check.ok for check in checks)
     listed = [
         {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
     ]
-    unknown = {found.name for found in checks if not found.is_known}
-    view = partial(print_checks, unknown=unknown)
-    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)
+    view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
+    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=all(check.ok for check in checks))
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:

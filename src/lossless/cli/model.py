@@ -20,7 +20,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Group, Invocation, command, text_option, text_type
 from lossless.cli.config import config_file
 from lossless.cli.options import bad_option, gathered, usage_error
-from lossless.cli.output import preview
+from lossless.cli.output import pick_json, preview
 from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import LosslessError, ModelAuth, ModelError
@@ -219,7 +219,10 @@ def use_model(
     """Check a model, try it once, say what it costs here, and save it; raises when it does not answer."""
     now = invocation.loaded.settings
     before = {"before": writer_name(now)}
-    before |= {"undo": _words_for(before["before"], now.summary_base_url)} if saves else {}
+    if saves:  # what is typed after `lcm model use` to take it back
+        model, url = before["before"], now.summary_base_url
+        at_url = f"{shlex.quote(url)} --model {shlex.quote(model.partition('/')[2])}" if url else shlex.quote(model)
+        before["undo"] = "none" if model == EXTRACTIVE_MODEL else at_url
     if name.strip().lower() in _NONE_WORDS:
         data: Data = {"name": None, **before, "saved": saves, "configPath": None}
         return data | (_save_model(invocation, None, "") if saves else {})
@@ -245,13 +248,6 @@ def use_model(
             tokens = engine.browse.totals().message_tokens
         data["archive"] = archive_price(tokens, invocation.loaded.settings, data["price"])
     return data | (_save_model(invocation, value, base_url) if saves else {})
-
-
-def _words_for(name: str, base_url: str) -> str:
-    """What is typed after `lcm model use` to choose a model."""
-    if name == EXTRACTIVE_MODEL:
-        return "none"
-    return f"{shlex.quote(base_url)} --model {shlex.quote(name.partition('/')[2])}" if base_url else shlex.quote(name)
 
 
 def model_suggestions() -> list[tuple[str, str]]:
@@ -290,16 +286,12 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
         raise bad_option("MODEL", f"{name!r:.80} is no command line: {error}") from None
     if program and shutil.which(os.path.expanduser(program[0])):
         return f"{COMMAND_PROVIDER}/{name}", ""
-    raise _unknown_model(name)
-
-
-def _unknown_model(name: str) -> failures.CommandFailed:
     known, _ = list_prices()
     near = [one for one in known if one.partition("/")[2] == name] or get_close_matches(name, known, 1, 0.6)
     hint = f"Did you mean {near[0]}? " if near else ""
     providers = ", ".join(PROVIDER_URLS)
     hint += f"Write PROVIDER/MODEL with one of {providers}; or a base URL, claude, codex, a command, or none."
-    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
+    raise failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
@@ -483,8 +475,7 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
         "ok": True,
         "seconds": round(time.monotonic() - started, 3),
         "answer": preview(answer.text),
-        "inputTokens": answer.usage.input_tokens,
-        "outputTokens": answer.usage.output_tokens,
+        **pick_json(answer.usage, "input_tokens", "output_tokens"),
         "cost": format_cost(answer.usage.cost),
     }
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.commands import (
     Invocation,
     choice_option,
@@ -22,20 +22,7 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import (
-    ConversationTarget,
-    bad_option,
-    check_list,
-    combined,
-    cursor_option,
-    gathered,
-    id_or_none,
-    limit_option,
-    since_options,
-    target_options,
-    time_options,
-    usage_error,
-)
+from lossless.cli.options import ConversationTarget, bad_option, combined, gathered, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
@@ -64,7 +51,7 @@ def _scope(target: ConversationTarget | None, everything: bool) -> ConversationT
 tool_scope_options = gathered(
     "target",
     _scope,
-    target_options(required=False),
+    options.target_options(required=False),
     click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default."),
 )
 
@@ -137,11 +124,11 @@ _search_options = combined(
 
 @command("search")
 @words_argument("pattern", "WORDS...", kind=str)
-@target_options(required=False)
+@options.target_options(required=False)
 @_search_options
-@since_options
-@limit_option
-@cursor_option
+@options.since_options
+@options.limit_option
+@options.cursor_option
 def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
 
@@ -153,11 +140,11 @@ def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
 
 @command("grep")
 @click.argument("pattern")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @_search_options
-@time_options
-@limit_option
-@cursor_option
+@options.time_options
+@options.limit_option
+@options.cursor_option
 def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
@@ -194,7 +181,7 @@ def _search(
             pattern,
             mode="regex" if regex or fixed else "full_text",
             sort=sort,
-            conversation_id=id_or_none(target, engine),
+            conversation_id=options.id_or_none(target, engine),
             scope=search_in,
             since=None if span is None else span.since,
             before=None if span is None else span.before,
@@ -216,7 +203,7 @@ def _check_cursor(cursor: str | None) -> None:
     from lossless.recall.results import start_from_cursor
 
     try:
-        check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
+        options.check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
         start_from_cursor(cursor)
     except (BadInput, ValueError) as error:
         raise bad_option("--cursor", str(error)) from None
@@ -242,7 +229,7 @@ def hit_json(hit: SearchHit) -> Data:
 
 @command("recall")
 @words_argument("question", "QUESTION...")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
@@ -251,7 +238,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     the question means the one before today; next to a quotation that says it, the day that it means is shown.
     """
     with invocation.reader() as engine:
-        found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+        found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
     invocation.emit(
         "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
@@ -260,7 +247,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 
 @command("recent")
 @words_argument("when", "[WHEN]...", required=False)
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
@@ -270,7 +257,7 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
     words = (when or "since yesterday").strip()
     with invocation.reader() as engine:
         try:
-            found = engine.recent(words, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+            found = engine.recent(words, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
         except BadInput as error:
             raise bad_option("WHEN", str(error)) from None
         newest = () if found.topics else engine.browse.conversations(1, by_message=True).rows

@@ -14,6 +14,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import usage_error
+from lossless.cli.output import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
 if TYPE_CHECKING:
@@ -150,13 +151,10 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     )
     token, source = load_proxy_token(token_file)
     announced = {
-        "openaiUrl": options.openai_url,
-        "anthropicUrl": options.anthropic_url,
+        **pick_json(options, "openai_url", "anthropic_url"),
         "ownKeys": sorted(keys),
         "sessionBy": options.by,
-        "history": options.history,
-        "window": options.window,
-        "tools": options.tools,
+        **pick_json(options, "history", "window", "tools"),
         "tokenSource": source,
         "allowedOrigins": sorted(given["origins"]),
     }

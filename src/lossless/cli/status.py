@@ -97,9 +97,7 @@ def _totals_json(engine: Engine) -> Data:
         "messages": {
             "count": totals.counts.messages,
             "tokens": totals.message_tokens,
-            "earliestAt": totals.earliest_at,
-            "latestAt": totals.latest_at,
-            "undated": totals.undated,
+            **pick_json(totals, "earliest_at", "latest_at", "undated"),
         },
         "summaries": {
             "count": totals.counts.summaries,

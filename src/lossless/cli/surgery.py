@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lossless.cli import options
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
 from lossless.cli.commands import (
     Invocation,
@@ -18,15 +19,7 @@ from lossless.cli.commands import (
     words_argument,
 )
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
-from lossless.cli.options import (
-    ConversationTarget,
-    bad_option,
-    combined,
-    find_active,
-    session_key_option,
-    session_names,
-    target_options,
-)
+from lossless.cli.options import ConversationTarget, bad_option, combined
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
@@ -87,7 +80,7 @@ def transplant(
 
 
 @command("merge")
-@session_key_option("The session whose conversations belong together.", required=True)
+@options.session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
 @apply_options
 def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any) -> None:
@@ -97,14 +90,14 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any
     it back.
     """
     with planning(invocation) as engine:
-        (session_key,) = session_names(engine, [session_key])
+        (session_key,) = options.session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
     operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", **apply)
 
 
 @command("undo")
-@target_options()
+@options.target_options()
 @apply_options
 def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> None:
     """Take back the last fold, surgery or focus of a conversation.
@@ -119,7 +112,7 @@ def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> No
 
 
 @command("diff")
-@target_options()
+@options.target_options()
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
 def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
@@ -156,7 +149,7 @@ _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older
 
 @command("focus")
 @words_argument("question", "[QUESTION]...", required=False)
-@target_options()
+@options.target_options()
 @model_options
 @_no_compact
 @_dry_run
@@ -177,7 +170,7 @@ def focus(invocation: Invocation, /, question: str | None, target: ConversationT
 
 
 @command("refocus")
-@target_options()
+@options.target_options()
 @model_options
 @_no_compact
 @_dry_run
@@ -188,11 +181,11 @@ def refocus(invocation: Invocation, /, target: ConversationTarget, **how: Any) -
 
 
 @command("unfocus")
-@target_options()
+@options.target_options()
 @dry_run_option
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the active brief: prompts have the summaries again that it replaced."""
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
@@ -210,7 +203,7 @@ def _write_focus(
     yes: bool,
 ) -> None:
     asked = settings_with_model(invocation, named)
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
         confirm(f"Have {writer_name(asked)} write the brief?", yes)
     if dry_run:
