@@ -341,7 +341,10 @@ class Command(click.Command):
         own = [param for param in self.params if isinstance(param, click.Option)]
         _write_options(ctx, formatter, "Options", own)
         if not isinstance(self, click.Group):
-            _write_example(ctx, formatter)
+            from lossless.cli.reference import lines_for_help
+
+            if lines := list(lines_for_help(ctx.command_path)):
+                formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
         if ctx.parent is None:
             help_option = self.get_help_option(ctx)
             _write_options(ctx, formatter, "Global options", [*GLOBAL_OPTIONS, *([help_option] if help_option else [])])
@@ -349,14 +352,6 @@ class Command(click.Command):
             names = ", ".join(max(option.opts, key=len) for option in GLOBAL_OPTIONS)
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
-
-
-def _write_example(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    from lossless.cli.reference import lines_for_help
-
-    lines = list(lines_for_help(ctx.command_path))
-    if lines:
-        formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
 def _write_options(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -55,6 +54,8 @@ def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
 
 def need_extra(extra: str, message: str, *packages: str) -> None:
     """Raises when a package of an extra of lossless is not installed."""
+    from importlib.util import find_spec
+
     if any(find_spec(package) is None for package in packages):
         hint = f"Install {'them' if len(packages) > 1 else 'it'} with `pip install 'lossless[{extra}]'`."
         raise fail("missing_extra", message, CONFIG, hint=hint)
