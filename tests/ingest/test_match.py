@@ -344,11 +344,11 @@ def test_the_overlap_of_repeats_is_the_longest(data: st.DataObject, before: list
 
 
 @pytest.mark.parametrize(
-    ("first", "has_left", "row"),
+    ("first", "is_abandoned", "row"),
     [("u: one way home now", False, 2), ("u: two roads there", False, None), ("u: two roads there", True, None)],
 )
 def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(
-    first: str, has_left: bool, row: int | None
+    first: str, is_abandoned: bool, row: int | None
 ) -> None:
     """The word stands as far behind what is certain in both branches; the user message before it decides."""
     stored = ["u: one way home", "a: hm", "u: ok"]
@@ -359,7 +359,7 @@ def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(
         Lines(shown, stored),
         last=range(3),
         follows=True,
-        has_left=lambda n: has_left and n == 0,
+        is_abandoned=lambda n: is_abandoned and n == 0,
     )
     assert found.rows[2] == row
 
