@@ -163,6 +163,7 @@ def test_a_short_text_beside_a_call_proves_nothing() -> None:
     assert ALIKE <= score_likeness(message("ok.", "assistant"), calling("ok.")) < 1.0
     text = "I look into the first folder of it."
     assert score_likeness(calling(text), message(text, "assistant")) == 1.0
+    assert score_likeness(message("", "assistant"), calling("")) == 0.0  # of thinking alone
 
 
 def test_a_call_under_an_id_that_is_used_again_is_told_by_its_arguments() -> None:

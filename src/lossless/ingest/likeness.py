@@ -115,12 +115,14 @@ def score_likeness(stored: Message, shown: Message) -> float:
         and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
     ):
         # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
-        return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
+        is_begun = stored.content and not stored.tool_calls and shown.content.startswith(stored.content)
+        return 0.9 if is_begun else 0.0
     if stored.role == "user":
         framed = words_in_frame(stored.content), words_in_frame(shown.content)
         if framed != (None, None) and (framed[0] or stored.content).strip() == (framed[1] or shown.content).strip():
             return 1.0
-    if stored.role == "assistant" and stored.content and shown.content.startswith(stored.content):
+    begun = stored.content.rstrip("\ufffd")  # a stream may be cut inside a character
+    if stored.role == "assistant" and begun and shown.content.startswith(begun):
         return 1.0
     if _REFERENCE.search(stored.content):
         return 0.75

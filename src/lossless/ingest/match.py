@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from lossless.ingest.sequences import best_in_order, longest_chain, overlap
+from lossless.ingest.sequences import best_in_order, longest_chain, longest_common, near_places, overlap, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,10 +29,9 @@ ALIKE = 0.5
 VERY_ALIKE = 0.85
 #: So many equal messages in a row are not a coincidence.
 SURE = 3
-#: The maximum number of pairs compared between two anchors; beyond it only near ones are.
+#: The maximum number of pairs compared between two anchors; beyond it each message takes the next equal row.
 _MAX_CELLS = 65_536
-_MAX_COMPARED = 256
-#: How far from its position a message is compared in a long gap.
+#: How far before the first known row a message may have come from.
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
@@ -160,6 +159,7 @@ class _Matcher:
     def find_anchors(self) -> None:
         """The certain pairs, as the longest chain whose order agrees on both sides."""
         anchors = dict(self.rows)
+        self.follows = self.follows and not self._has_moved_on()
         if self.follows:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
@@ -184,6 +184,26 @@ class _Matcher:
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
+                self._pair_neighbours(w, s)
+
+    def _pair_neighbours(self, w: int, s: int, minimum: float = ALIKE, steps: Sequence[int] = (1, -1)) -> list[int]:
+        """Pair messages that are still next to one that was moved, or that is shown again: the same, or versions."""
+        found: list[int] = []
+        for step in steps:
+            n = step
+            while self._is_neighbour(w + n, s + n, minimum):
+                self._pair_all([(w + n, s + n)], alike=True)
+                found.append(w + n)
+                n += step
+        return found
+
+    def _is_neighbour(self, w: int, s: int, minimum: float) -> bool:
+        if not (0 <= w < len(self.shown) and 0 <= s < len(self.stored)) or w in self.rows or s in self.taken:
+            return False
+        if self._is_equal(w, s) or not self.pair.may_be(w, s):
+            return self._same(w, s)
+        likeness = self.pair.likeness(w, s)
+        return likeness >= minimum or (likeness >= ALIKE and self.pair.is_lesser(w, s))
 
     def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
@@ -220,6 +240,14 @@ class _Matcher:
         both = range(min(len(self.shown), len(self.stored)))
         new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
         return {n: n for n in range(next(new, len(both)))}
+
+    def _has_moved_on(self) -> bool:
+        """Whether the few very short texts at the beginning are also right before a later row, which is shown next."""
+        size = len(self._common_beginning())
+        if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
+            return False
+        later = range(size + 1, len(self.stored))
+        return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
         """Equal messages that occur once on either side, except system prompts."""
@@ -346,6 +374,9 @@ class _Matcher:
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
             anchored_after = self._is_firm(n, free)
+            if n == len(ends) - 2 and self._is_rewritten_to_end(free, rows):
+                self._pair_all(zip(free, rows, strict=False), alike=True)
+                break
             self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
         self._count_short_end()
 
@@ -400,6 +431,23 @@ class _Matcher:
             self._pair_all(pairs[:1], alike=True)
             self.chain = pairs[:1]
             self.fill_gaps()
+
+    def _is_rewritten_to_end(self, shown: list[int], rows: list[int]) -> bool:
+        """Whether all longer texts are other words for their rows, to the end of the last window: a translation.
+
+        Tool calls and results may be unchanged.
+        """
+        if not rows or not 0 <= len(shown) - len(rows) <= max(_FEW, len(rows)):
+            return False
+        pairs = [*((w, s) for w, s in self.rows.items() if w not in self.cuts), *zip(shown, rows, strict=False)]
+        same = [(w, s) for w, s in pairs if self._is_equal(w, s) and not self.shown[w].is_short]
+        if any(self.shown[w].role == "user" for w, _ in same) or not all(self._was_shown(s) for s in rows):
+            return False
+        if not all(self.pair.uses_tools(s) for _, s in same) or not all(self.pair.may_be(w, s) for w, s in pairs):
+            return False
+        return self.pair.are_rewritten(
+            [(w, s) for w, s in pairs if self.shown[w].role != "tool" and not self._is_equal(w, s)]
+        )
 
     def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
         """Whether most messages differ: the first message was edited, and the host continued from there."""
@@ -516,34 +564,9 @@ class _Matcher:
         """A longest common subsequence; of equally long ones the one nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
             return self._common_greedily(shown, rows)
-        if not from_start:
-            shown, rows = shown[::-1], rows[::-1]
-        lengths = [[0] * (len(rows) + 1) for _ in range(len(shown) + 1)]
-        for i in range(len(shown) - 1, -1, -1):
-            for j in range(len(rows) - 1, -1, -1):
-                if self._same(shown[i], rows[j]):
-                    lengths[i][j] = lengths[i + 1][j + 1] + 1
-                else:
-                    lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
-        found: list[tuple[int, int]] = []
-        i = j = 0
-        while lengths[i][j]:
-            i, j = self._nearest(shown, rows, (i, j), lengths)
-            found.append((shown[i], rows[j]))
-            i, j = i + 1, j + 1
-        return found if from_start else found[::-1]
-
-    def _nearest(
-        self, shown: list[int], rows: list[int], start: tuple[int, int], lengths: list[list[int]]
-    ) -> tuple[int, int]:
-        """The next pair of a longest common subsequence with the smallest total distance on both sides."""
-        i, j = start
-        for further in range(len(shown) - i + len(rows) - j):
-            for n in range(max(0, further - len(rows) + j + 1), min(further, len(shown) - i - 1) + 1):
-                a, b = i + n, j + further - n
-                if lengths[a][b] == lengths[i][j] and self._same(shown[a], rows[b]):
-                    return a, b
-        raise AssertionError("a common subsequence has a next pair")
+        if from_start:
+            return longest_common(shown, rows, self._same)
+        return longest_common(shown[::-1], rows[::-1], self._same)[::-1]
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -578,6 +601,8 @@ class _Matcher:
         if not anchored_after:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
+        if pairs and not anchored_before:
+            self._pair_neighbours(*pairs[0], steps=(-1,))
         ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             some = [one for one in shown if w < one < next_w]
@@ -595,7 +620,7 @@ class _Matcher:
         for w, s in pairs:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
-            is_edit = (kept or edit in self.rows) and not self._is_equal(edit, row)
+            is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
             is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
@@ -622,7 +647,7 @@ class _Matcher:
         places, last = {s: j for j, s in enumerate(rows)}, sorted(self.last or ())
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
-            for s in _near(i, len(shown), rows):
+            for s in near_places(i, len(shown), rows):
                 if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
                     is_summary = not from_start and last[w : w + 1] != [s]
@@ -639,17 +664,17 @@ class _Matcher:
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and one that is shown as several."""
         for i, w in enumerate(shown):
-            free = [s for s in _near(i, len(shown), rows) if s not in self.taken]
+            free = [s for s in near_places(i, len(shown), rows) if s not in self.taken]
             free = [s for s in free if self.stored[s].role == self.shown[w].role in _SPEAKERS]
-            run = next((run for run in _runs(free) if self.pair.holds(w, run)), None)
+            run = next((run for run in runs_of(free) if self.pair.holds(w, run)), None)
             if run is not None:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
         for j, s in enumerate(rows):
-            free = [w for w in _near(j, len(rows), shown) if w not in self.rows and s not in self.taken]
+            free = [w for w in near_places(j, len(rows), shown) if w not in self.rows and s not in self.taken]
             free = [w for w in free if self.shown[w].role == self.stored[s].role in _SPEAKERS]
-            parts = next((run for run in _runs(free) if self.pair.is_held(run, s)), None)
+            parts = next((run for run in runs_of(free) if self.pair.is_held(run, s)), None)
             if parts is not None:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
@@ -673,8 +698,9 @@ class _Matcher:
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
-                self.ambiguous += not is_system
-                self.strayed.add(w)
+                moved = [w] if is_system else [w, *self._pair_neighbours(w, s, 1.0)]
+                self.ambiguous += 0 if is_system else len(moved)
+                self.strayed.update(moved)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing contradicts it; the result of another call with the same id and text does."""
@@ -746,18 +772,3 @@ class _Matcher:
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
-
-
-def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
-    """Elements near a position, counted from the beginning or from the end; all when there are few."""
-    if size * len(others) <= _MAX_COMPARED:
-        return list(others)
-    starts = sorted((place, place + len(others) - size))
-    near = [n for start in starts for n in range(start - _NEAR, start + _NEAR + 1) if 0 <= n < len(others)]
-    return [others[n] for n in dict.fromkeys(sorted(near))]
-
-
-def _runs(places: Sequence[int]) -> list[list[int]]:
-    bounds = [(first, end) for first in range(len(places)) for end in range(first + 2, min(len(places), first + 8) + 1)]
-    runs = [list(places[first:end]) for first, end in bounds if places[end - 1] - places[first] == end - 1 - first]
-    return sorted(runs, key=len, reverse=True)
