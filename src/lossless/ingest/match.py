@@ -257,7 +257,7 @@ class _Matcher:
         once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
         places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
         pairs = [(w, places[one.mark]) for w, one in free if once[0][one.mark] == 1 and one.mark in places]
-        return {w: s for w, s in pairs if self.pair.may_be(w, s)}
+        return {w: s for w, s in pairs if (self._has_moved if self.shown[w].is_short else self.pair.may_be)(w, s)}
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
@@ -344,9 +344,11 @@ class _Matcher:
             return [(head, newest)]
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
-            if all(self._is_almost(w, s) for w, s in pairs):
-                self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
-                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else 0
+            reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
+            late = [w for w, _ in pairs[reworded + 1 :] if self.shown[w].is_short]  # the host may have continued there
+            if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
+                self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
+                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
                 return pairs
         return []
 
