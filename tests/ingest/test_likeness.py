@@ -80,6 +80,10 @@ def test_a_mark_of_the_host_is_a_reduction(shown: str) -> None:
         ("old ones left out", "more left out"),
         ("", "[cleared]"),
         (LONG, LONG + " [truncated]"),
+        ("Fix the parser of the long configuration files", "Fix the truncation"),
+        (f"Tell me all:\n{LONG}", "Tell me all:\nof the lines that were omitted"),
+        ("Say it in a few words of your own, please", "Say it in a few words (clear ones), please"),
+        ("I see why it fails: the text is truncated.", "I SEE WHY IT FAILS: THE TEXT IS TRUNCATED."),
     ],
 )
 def test_fewer_words_another_order_and_other_signs_are_edits(stored: str, shown: str) -> None:
