@@ -11,6 +11,7 @@ from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
+from lossless.store.maintenance.integrity import VerifyReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,9 +73,7 @@ class Admin(EngineGroup):
 
         return measure_archive(self._archive, self._parts.vault, self._parts.clock())
 
-    def damage(self) -> str | None:
-        """The first damage of the file that a quick check finds, None when there is none."""
-        return self._archive.checks.damage()
+    damage = forward(lambda parts: parts.archive.checks, VerifyReads.damage)
 
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
         """Which conversations a filter would delete, and their size; changes nothing."""

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.maintenance.engine_parts import EngineGroup
+from lossless.maintenance.engine_parts import EngineGroup, forward
 from lossless.model.conversations import as_session
+from lossless.store.conversations import Conversations, TranscriptRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -229,9 +230,7 @@ class HostTranscripts(EngineGroup):
         """The transcript that a session follows, and how far it is stored; None when it follows none."""
         return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
 
-    def held(self) -> list[TranscriptDecision]:
-        """Transcripts that wait for the user's decision."""
-        return self._archive.transcripts.held()
+    held = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.held)
 
     def accept(self, session: SessionRef | int, path: str) -> TranscriptReport:
         """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
@@ -289,9 +288,7 @@ class HostTranscripts(EngineGroup):
             if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
                 archive.conversations.refuse(quarantine.id, now)
 
-    def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that were refused; `accept` reverses that."""
-        return self._archive.transcripts.refused()
+    refused = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.refused)
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
         for epoch in epochs:
@@ -301,9 +298,7 @@ class HostTranscripts(EngineGroup):
 
     # --- quarantine ---
 
-    def quarantined(self) -> list[QuarantinedConversation]:
-        """All conversations that are quarantined or were refused."""
-        return self._archive.conversations.quarantined()
+    quarantined = forward(lambda parts: parts.archive.conversations, Conversations.quarantined)
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""

@@ -20,7 +20,7 @@ from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import TableAccess, column_time, load_queries, time_or_epoch
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, time_or_epoch
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
@@ -46,6 +46,10 @@ class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
 
     queries = load_queries("conversations")
+    #: The working folder of a conversation, as its host reported it.
+    project: Sql[[int], str | None] = Sql("value", "id", "project_of")
+    #: Name a conversation that has no title yet.
+    give_title: Sql[[int, str], None] = Sql("run", "id title")
 
     def _one(self, query: str, params: Params) -> Conversation | None:
         row = self._row(query, params)
@@ -91,8 +95,7 @@ class Conversations(TableAccess):
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            self._run("insert", session_id=(session.id or str(uuid4())), key=session.key, now=at)
-            return self.get(self._db.last_id())
+            return self.get(self._added("insert", session_id=session.id or str(uuid4()), key=session.key, now=at))
         if session.id and session.id != found.session_id:
             self._run("rebind", session_id=session.id, now=at, id=found.id)
             return self.get(found.id)
@@ -120,10 +123,6 @@ class Conversations(TableAccess):
         active = self.find(session)
         return [active] if active else []
 
-    def project(self, conversation_id: int) -> str | None:
-        """The working folder of a conversation, as its host reported it."""
-        return self._value("project_of", id=conversation_id)
-
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
         """The conversations of a project; without one, those of an agent that have none either."""
         return self._column("in_project", project=project) if project is not None else self.of_agent(agent, alone=True)
@@ -138,8 +137,8 @@ class Conversations(TableAccess):
 
     def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        self._run("quarantine", session_id=active.session_id, key=active.session_key, now=row_time(now))
-        return self.get(self._db.last_id())
+        names = {"session_id": active.session_id, "key": active.session_key}
+        return self.get(self._added("quarantine", names | {"now": row_time(now)}))
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """Conversations of a session that are quarantined or were refused, newest first."""
@@ -177,10 +176,6 @@ class Conversations(TableAccess):
 
     def active_ids(self) -> list[int]:
         return self._column("active_ids")
-
-    def give_title(self, conversation_id: int, title: str) -> None:
-        """Name a conversation that has no title yet."""
-        self._run("give_title", id=conversation_id, title=title)
 
     def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
         self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
@@ -254,25 +249,27 @@ class TranscriptRecords(TableAccess):
     """Records about hosts' transcripts, and the messages of other conversations that a transcript may repeat."""
 
     queries = load_queries("transcripts", "histories")
+    checkpoint: Sql[[int], Checkpoint | None] = Sql("record", "conversation_id", "", Checkpoint)
+    #: Record that only the newest part of a fork's history is stored here, of so many messages.
+    set_fork: Sql[[int, int], None] = Sql("run", "conversation_id count")
+    #: Active conversations with a transcript: conversation, path, size when last seen.
+    tracked: Sql[[], list[tuple[int, str, int]]] = Sql("rows")
+    last_decision: Sql[[int, str], TranscriptDecision | None] = Sql(
+        "record", "conversation_id path", "last_epoch", TranscriptDecision
+    )
+    #: The conversations that follow, or followed, the transcript with this path or header id.
+    following: Sql[[str], list[int]] = Sql("column", "name")
 
     def __init__(self, database: Database, messages: Messages | None = None) -> None:
         super().__init__(database)
         self._messages = messages
 
-    def checkpoint(self, conversation_id: int) -> Checkpoint | None:
-        return self._record(Checkpoint, "checkpoint", conversation_id=conversation_id)
-
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""
         values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
-        self._run("advance", values)
-        if not self._db.changes():
+        if not self._changed("advance", values):
             self._run("set_checkpoint", values)
         self._run("set_state", values)
-
-    def set_fork(self, conversation_id: int, count: int) -> None:
-        """Record that only the newest part of a fork's history is stored here, of so many messages."""
-        self._run("set_fork", conversation_id=conversation_id, count=count)
 
     def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
         """Record that the host started over in the same conversation."""
@@ -281,10 +278,6 @@ class TranscriptRecords(TableAccess):
     def seen(self, path: str) -> dict[int, tuple[int, int]]:
         """Size and modification time of a file at its last read, by conversation."""
         return {id_: (size, changed) for id_, size, changed in self._rows("seen", path=path)}
-
-    def tracked(self) -> list[tuple[int, str, int]]:
-        """Active conversations with a transcript: conversation, path, size when last seen."""
-        return self._rows("tracked")
 
     def decide(
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
@@ -297,9 +290,6 @@ class TranscriptRecords(TableAccess):
         point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
-    def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        return self._record(TranscriptDecision, "last_epoch", conversation_id=conversation_id, path=path)
-
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
         return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
 
@@ -308,7 +298,7 @@ class TranscriptRecords(TableAccess):
         return self._records(TranscriptDecision, "decided", decision="held")
 
     def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that the user has refused and not accepted since."""
+        """Transcripts that were refused; `accept` reverses that."""
         return self._records(TranscriptDecision, "decided", decision="refused")
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
@@ -333,10 +323,6 @@ class TranscriptRecords(TableAccess):
         if conversation.session.is_cron:
             return []
         return self._column("former", key=conversation.session_key, run=conversation.session_id, id=conversation.id)
-
-    def following(self, name: str) -> list[int]:
-        """The conversations that follow, or followed, the transcript with this path or header id."""
-        return self._column("following", name=name)
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""

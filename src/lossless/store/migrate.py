@@ -96,12 +96,6 @@ def _definitions(database: Database) -> dict[str, str]:
     return dict(database.rows(_QUERIES["tables"]))
 
 
-def read_schema(database: Database) -> TableColumns:
-    """The current columns of the tables that we know."""
-    known = {name: sql for name, sql in _definitions(database).items() if name in _expected()}
-    return _columns(database.rows, known)
-
-
 @cache
 def _checks(sql: str) -> frozenset[str]:
     """Each `CHECK (…)` of a table's DDL without white space and quotes around names."""
@@ -115,10 +109,11 @@ def _checks(sql: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def why_refused(database: Database, shape: TableColumns) -> str | None:
+def why_refused(database: Database) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected, base = _base()
     definitions = _definitions(database)
+    shape = _columns(database.rows, {name: sql for name, sql in definitions.items() if name in expected})
     if reason := _other_ids(database.path, shape):
         return reason
     for table, columns in shape.items():
@@ -228,8 +223,8 @@ def affinity(declared: str) -> str:
 
 def check_is_archive(database: Database) -> bool:
     """True for an archive, False for an empty file; raises for any other database."""
-    tables = [name for name, _ in database.rows(_QUERIES["tables"])]
-    if {"conversations", "messages"} <= set(tables):
+    tables = _definitions(database).keys()
+    if {"conversations", "messages"} <= tables:
         return True
     if tables:
         raise errors.NotAnArchive(
@@ -263,25 +258,21 @@ def _migrate(database: Database) -> None:
             f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
             "`lcm restore` restores a backup (`lcm backups` lists them)"
         )
-    _refuse_unknown(database, read_schema(database))
+    _refuse_unknown(database)
     database.rows("PRAGMA journal_mode = WAL")  # the file remembers it: only for our own files
     if not _is_current(database):
         with database.transaction(exclusive=True):
-            shape = read_schema(database)
-            _refuse_unknown(database, shape)
+            _refuse_unknown(database)
+            lacking = _lacking(database)
             _create(database, "base")
-            for table, there in shape.items():
-                for column in _expected()[table].values():
-                    if column.name not in there:
-                        database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
-                        if column.default and "(" in column.default:
-                            database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
+            for table, columns in lacking.items():
+                for column in columns:
+                    database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
+                    if column.default and "(" in column.default:
+                        database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
             database.run(_QUERIES["drop_old_key_index"])
             _create(database, "indexes")
             _create(database, "additions")
-            for table, columns in _lacking(database).items():
-                for column in columns:
-                    database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
             if is_new:  # it is empty, and every new row gets a digest
@@ -311,35 +302,33 @@ def _own_columns() -> dict[str, dict[str, Column]]:
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
-    """The columns that our own tables lack in an older file."""
-    lacking = {}
-    grown = {name: sql for name, sql in _definitions(database).items() if name in _GROWN}
-    for table, there in _columns(database.rows, grown).items():
-        columns = _own_columns()[table]
-        if there and (missing := [column for column in columns.values() if column.name not in there]):
-            lacking[table] = missing
-    return lacking
+    """The columns that tables of an older file lack."""
+    declared = _expected() | {table: _own_columns()[table] for table in _GROWN}
+    known = {name: sql for name, sql in _definitions(database).items() if name in declared}
+    lacking = {
+        table: [column for name, column in declared[table].items() if name not in there]
+        for table, there in _columns(database.rows, known).items()
+        if there
+    }
+    return {table: missing for table, missing in lacking.items() if missing}
 
 
 def _is_current(database: Database) -> bool:
-    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
-    if not (added_tables() | set(_expected())) <= tables:
+    if not added_tables() | _expected().keys() <= _definitions(database).keys():
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
-    shape = read_schema(database)
     steps: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
     return (
         version is not None
         and version[0] == SCHEMA_VERSION
         and database.row(_QUERIES["old_key_index"]) is None
         and not _lacking(database)
-        and all(set(columns) <= set(shape[table]) for table, columns in _expected().items())
         and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
     )
 
 
-def _refuse_unknown(database: Database, shape: TableColumns) -> None:
-    if reason := why_refused(database, shape):
+def _refuse_unknown(database: Database) -> None:
+    if reason := why_refused(database):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
@@ -388,16 +377,12 @@ def _fill_identities(database: Database, query: str) -> None:
 
 def temporary_views(database: Database) -> list[str]:
     """Temporary tables and views that make an older file readable without changing it."""
-    shape, lacking = read_schema(database), _lacking(database)
-    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
+    tables = _definitions(database).keys()
     statements = []
-    for table, columns in _expected().items():
-        if table not in tables:
-            names = ", ".join(f'"{name}"' for name in columns)
-            statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
-        elif missing := [column for column in columns.values() if column.name not in shape[table]]:
-            lacking[table] = missing
-    for table, missing in lacking.items():
+    for table in sorted(_expected().keys() - tables):
+        names = ", ".join(f'"{name}"' for name in _expected()[table])
+        statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
+    for table, missing in _lacking(database).items():
         filled = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
         statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {filled} FROM main."{table}"')
     for statement in split_script(load_schema("additions")):

@@ -15,7 +15,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import PASSAGE_BASE, TableAccess, column_count, column_text, load_queries
+from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -183,6 +183,8 @@ class TrigramIndex(TableAccess):
     """Narrows a substring search down to messages that can match."""
 
     queries = load_queries("trigram")
+    #: Create the empty index; needs a transaction.
+    create: Sql[[], None] = Sql("run")
 
     @property
     def is_there(self) -> bool:
@@ -222,10 +224,6 @@ class TrigramIndex(TableAccess):
         """The oldest messages that are not in the index."""
         return self._column("next", after=self.through, limit=limit)
 
-    def create(self) -> None:
-        """Create the empty index; needs a transaction."""
-        self._run("create")
-
 
 def build_trigram_index(archive: Archive, seconds: float) -> bool:
     """Build the index, or continue, for so long; returns whether it is complete."""
@@ -264,6 +262,10 @@ class MessageVectors(TableAccess):
     """Reads and writes vectors of messages; what writes needs a transaction."""
 
     queries = load_queries("vectors")
+    #: Forget what a message meant: its words are others by now.
+    drop: Sql[[int], None] = Sql("run", "message_id")
+    #: How many messages have a vector.
+    count: Sql[[], int] = Sql("count")
 
     def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
         """The vectors of a scope by this model; none of the whole archive."""
@@ -289,14 +291,6 @@ class MessageVectors(TableAccess):
     def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
         """Keep vectors with the digests of their texts."""
         self._run_many("put", rows)
-
-    def drop(self, message_id: int) -> None:
-        """Forget what a message meant: its words are others by now."""
-        self._run("drop", message_id=message_id)
-
-    def count(self) -> int:
-        """How many messages have a vector."""
-        return self._count("count")
 
 
 def build_vectors(archive: Archive, seconds: float) -> int:

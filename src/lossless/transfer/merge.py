@@ -21,8 +21,7 @@ from lossless.model.records import ContextChange
 from lossless.model.times import parse_time, row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.bundles import BundleReader
-from lossless.store.bundles.writer import BundleWriter, message_copy
+from lossless.store.bundles import BundleReader, BundleWriter, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
 from lossless.transfer.files import PayloadCopier

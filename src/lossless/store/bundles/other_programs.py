@@ -16,7 +16,6 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
 from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.bundles.writer import reserve_conversation_ids
 from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
 
 if TYPE_CHECKING:
@@ -215,7 +214,7 @@ class ClawFile(TableAccess):
         """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
             bundles.insert_rows(self._db, bundles.PRUNED_TABLE, rows)
-            reserve_conversation_ids(self._db)
+            bundles.reserve_conversation_ids(self._db)
 
     def counts(self) -> tuple[int, ...]:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
