@@ -210,7 +210,6 @@ def _json(value: Json) -> str:
 
 
 def is_blank(part: Part) -> bool:
-    """Whether a part is text without a visible character."""
     return isinstance(part, Text) and not part.text.strip()
 
 
@@ -422,7 +421,6 @@ def tokens_as_sent(message: Message, written: EncodedMessage, estimate: int | No
 
 
 def without_carried(item: dict[str, Any]) -> dict[str, Any]:
-    """A message as sent: without a framework's own object."""
     return item if CARRIED not in item else {name: item[name] for name in item if name != CARRIED}
 
 

@@ -360,7 +360,7 @@ def assemble(
     with archive.reading():
         material = read_snapshot(archive, conversation_id, request, vault)
     items, covered = material.with_focus()
-    additions, dropped_pins = _pins_and_brief(material, request)
+    additions, dropped_pins = _pins_and_brief(material, covered)
     rendered = {item.ordinal: material.rendered(item) for item in items}
     builder = PromptBuilder(material, request, items, rendered, additions)
     addition_tokens = sum(map(builder.size, additions))
@@ -672,24 +672,19 @@ class PromptBuilder:
         return placed, self.size(cue) if len(placed) > len(messages) else 0
 
 
-def _pins_and_brief(
-    material: ContextSnapshot, request: AssembleRequest
-) -> tuple[list[Message], tuple[render.Pin, ...]]:
-    """What always precedes the context: pins, then the focus brief."""
-    kept, dropped = render.choose_pins(
-        material.pins, SelectionPolicy(request.budget, 0, factor=request.factor).capacity
-    )
-    additions = []
-    if (pins := render.pins_message(kept)) is not None:
-        additions.append(pins)
-    if material.brief is not None and (covered := material.with_focus()[1]):
+def _pins_and_brief(material: ContextSnapshot, covered: Sequence[str]) -> tuple[list[Message], Sequence[render.Pin]]:
+    """What always precedes the context: pins, then the focus brief, if it replaces summaries; and the other pins."""
+    request = material.request
+    capacity = SelectionPolicy(request.budget, 0, factor=request.factor).capacity
+    kept, dropped = render.choose_pins(material.pins, capacity)
+    additions = [] if (pins := render.pins_message(kept)) is None else [pins]
+    if material.brief is not None and covered:
         changes = [material.changes[id_] for id_ in covered if id_ in material.changes]
         additions.append(render.focus_message(material.brief, request.timezone or UTC, changes))
     return additions, dropped
 
 
 def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
-    """The verbatim messages of a selection."""
     items = (kept.candidate.item for kept in chosen.kept)
     return [item for item in items if isinstance(item, MessageItem)]
 

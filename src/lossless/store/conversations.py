@@ -46,6 +46,13 @@ class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
 
     queries = load_queries("conversations")
+    #: Close a conversation; the first cause is kept.
+    archive: Sql[[int, str, datetime], None] = Sql("run", "id cause now")
+    #: Record what became of a quarantined conversation; it stays stored, and closed.
+    set_cause: Sql[[int, str, datetime], None] = Sql("run", "id cause now")
+    #: Reopen a closed conversation; the active one of its session must be closed before.
+    reopen: Sql[[int, datetime], None] = Sql("run", "id now")
+    mark_bootstrapped: Sql[[int, datetime], None] = Sql("run", "id now")
     #: The working folder of a conversation, as its host reported it.
     project: Sql[[int], str | None] = Sql("value", "id", "project_of")
     #: Name a conversation that has no title yet.
@@ -131,10 +138,6 @@ class Conversations(TableAccess):
         """The conversations of an agent, by the beginning of their keys."""
         return [] if agent is None else self._column("of_agent", prefix=agent, alone=alone)
 
-    def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
-        """Close a conversation; the first cause is kept."""
-        self._run("archive", id=conversation_id, cause=cause, now=row_time(now))
-
     def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
         names = {"session_id": active.session_id, "key": active.session_key}
@@ -152,33 +155,14 @@ class Conversations(TableAccess):
             for id_, key, run, decision, at, count, active in self._rows("quarantined")
         ]
 
-    def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
-        """Make a conversation the active one of its session, or, with `is_closed`, one of its closed ones."""
-        values = {"id": conversation_id, "now": row_time(now)}
-        if is_closed:
-            self._run("set_cause", values | {"cause": "quarantine-accepted"})
-        else:
-            self._run("set_active", values)
-
-    def refuse(self, conversation_id: int, now: datetime) -> None:
-        """Record that a quarantined conversation was refused; it stays stored."""
-        self._run("set_cause", id=conversation_id, cause="refused", now=row_time(now))
-
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
         """Conversations of the same session that were closed for a cause, last first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
         found = self._rows("closed_for", values | {"cause": cause, "limit": limit})
         return [conversation_from_row(row) for row in found]
 
-    def reopen(self, conversation_id: int, now: datetime) -> None:
-        """Reopen a closed conversation; the active one of its session must be closed before."""
-        self._run("reopen", id=conversation_id, now=row_time(now))
-
     def active_ids(self) -> list[int]:
         return self._column("active_ids")
-
-    def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
-        self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +233,8 @@ class TranscriptRecords(TableAccess):
     """Records about hosts' transcripts, and the messages of other conversations that a transcript may repeat."""
 
     queries = load_queries("transcripts", "histories")
+    #: Record that the host started over in the same conversation.
+    set_soft_reset: Sql[[int, datetime], None] = Sql("run", "conversation_id now")
     checkpoint: Sql[[int], Checkpoint | None] = Sql("record", "conversation_id", "", Checkpoint)
     #: Record that only the newest part of a fork's history is stored here, of so many messages.
     set_fork: Sql[[int, int], None] = Sql("run", "conversation_id count")
@@ -270,10 +256,6 @@ class TranscriptRecords(TableAccess):
         if not self._changed("advance", values):
             self._run("set_checkpoint", values)
         self._run("set_state", values)
-
-    def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
-        """Record that the host started over in the same conversation."""
-        self._run("set_soft_reset", conversation_id=conversation_id, now=row_time(now))
 
     def seen(self, path: str) -> dict[int, tuple[int, int]]:
         """Size and modification time of a file at its last read, by conversation."""

@@ -53,7 +53,6 @@ def load_queries(*names: str) -> dict[str, str]:
 
 @cache
 def load_schema(file: str) -> str:
-    """The DDL of `schema/<file>.sql`."""
     return files(__package__).joinpath("schema", f"{file}.sql").read_text(encoding="utf-8")
 
 
@@ -122,12 +121,13 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 
 
 def row_values(record: DataclassInstance) -> dict[str, Any]:
-    """The fields of a record by their names."""
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
 def _bound(_cursor: object, _number: int, value: Any) -> str:
     """What SQLite gets for a value that it has no type for: times with milliseconds, lists as JSON."""
+    if isinstance(value, Mapping):
+        raise TypeError("a mapping is no value of a query")
     return state_time(value) if isinstance(value, datetime) else json.dumps(list(value), default=column_text)
 
 
@@ -345,7 +345,6 @@ class Database:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether this process has the file open."""
         return not self._closed and not self._is_memory and self._pid == os.getpid()
 
     def reconnect(self) -> None:
@@ -618,12 +617,10 @@ class TableAccess:
         self._db.run(self.queries[query], params or values)
 
     def _changed(self, query: str, params: Params = (), /, **values: object) -> bool:
-        """Whether a statement changed anything."""
         self._run(query, params, **values)
         return self._db.changes() > 0
 
     def _added(self, query: str, params: Params = (), /, **values: object) -> int:
-        """The number of the row that a statement adds."""
         self._run(query, params, **values)
         return self._db.last_id()
 

@@ -71,7 +71,6 @@ class LargeFileRows(TableAccess):
         return [found[id_] for id_ in ids if id_ in found]
 
     def totals(self, where: SearchScope) -> tuple[int, int]:
-        """How many files a scope has, and their bytes."""
         return self._row("totals", where.values) or (0, 0)
 
     def remove(self, file_ids: Iterable[str]) -> None:
@@ -151,7 +150,6 @@ class LargeFileRows(TableAccess):
         return dict(self._rows("stubs", conversation_id=conversation_id))
 
     def clear_stubs(self, message_ids: Iterable[int]) -> None:
-        """Remove these marks."""
         self._run_many("clear_stub", [{"message_id": id_} for id_ in message_ids])
 
 

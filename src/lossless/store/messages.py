@@ -59,7 +59,6 @@ def index_digest(text: str) -> bytes:
 
 
 def indexed_text(content: str, message: Message) -> str:
-    """The searchable text of a stored message."""
     return storable_text(index_text_of(content, [part.input for part in message.parts if isinstance(part, ToolCall)]))
 
 
@@ -160,7 +159,6 @@ class SearchIndex(TableAccess):
 
     @property
     def has_stray_passages(self) -> bool:
-        """Whether it has passages of unknown messages."""
         return self._row("stray_passages", base=PASSAGE_BASE) is not None
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
@@ -307,6 +305,8 @@ class Messages(TableAccess):
     """Reads and writes of messages, parts and their places in the context."""
 
     queries = load_queries("messages")
+    #: The seq of the newest message; 0 without messages.
+    last_seq: Sql[[int], int] = Sql("count", "conversation_id")
     #: The newest message except leading system prompts and notices.
     newest_said_id: Sql[[int], int | None] = Sql("value", "conversation_id", "newest_said")
     #: How many messages are visible and not left on a branch; at most `limit`.
@@ -411,7 +411,6 @@ class Messages(TableAccess):
         return self._value("newest", conversation_id=conversation_id)
 
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
-        """The newest user message of each conversation that has one."""
         found = self._rows("newest_users", by_ids(conversation_ids))
         return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
 
@@ -420,7 +419,6 @@ class Messages(TableAccess):
         return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
-        """The entry ids of these messages, where they have one."""
         return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:

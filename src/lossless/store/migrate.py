@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import apsw
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless import errors
 from lossless.model.identity import identity_hash
-from lossless.store.database import load_queries, load_schema
+from lossless.store.database import Database, load_queries, load_schema
 from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from lossless.store.database import Database
+    from collections.abc import Collection, Iterable, Iterator
 
 #: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
@@ -57,26 +54,26 @@ class Column:
 TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
+def _declared(statements: Iterable[str]) -> tuple[TableColumns, dict[str, str]]:
+    """The columns and the definitions of the tables that some statements create."""
+    with closing(Database(":memory:")) as database:
+        for statement in statements:
+            database.run(statement)
+        definitions = _definitions(database)
+        return _columns(database, definitions), definitions
+
+
 @cache
 def _base() -> tuple[TableColumns, dict[str, str]]:
-    """The columns and the definitions of lossless-claw's tables; not a connection, which threads cannot share."""
-    connection = apsw.Connection(":memory:")
-    connection.execute(load_schema("base"))
-    return _described(connection)
-
-
-def _described(connection: apsw.Connection) -> tuple[TableColumns, dict[str, str]]:
-    definitions: dict[str, str] = {str(name): str(sql) for name, sql in connection.execute(_QUERIES["tables"])}
-    return _columns(lambda query, bound: connection.execute(query, bound).fetchall(), definitions), definitions
+    """Those of lossless-claw's tables."""
+    return _declared(split_script(load_schema("base")))
 
 
 def _expected() -> TableColumns:
-    """The columns of lossless-claw's tables."""
     return _base()[0]
 
 
 def base_columns(table: str) -> tuple[str, ...]:
-    """The columns of one of lossless-claw's tables."""
     return tuple(_expected()[table])
 
 
@@ -84,10 +81,10 @@ def base_columns(table: str) -> tuple[str, ...]:
 _READ: dict[tuple[str, str], dict[str, Column]] = {}
 
 
-def _columns(run: Callable[[str, dict[str, str]], list[tuple[Any, ...]]], definitions: dict[str, str]) -> TableColumns:
+def _columns(database: Database, definitions: dict[str, str]) -> TableColumns:
     for name, sql in definitions.items():
         if (name, sql) not in _READ:
-            rows = run(_QUERIES["file_columns"], {"table": name})
+            rows = database.rows(_QUERIES["file_columns"], {"table": name})
             _READ[name, sql] = {row[0]: Column(row[0], row[1], bool(row[2]), row[3], bool(row[4])) for row in rows}
     return {name: _READ[name, sql] for name, sql in definitions.items()}
 
@@ -113,7 +110,7 @@ def why_refused(database: Database) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected, base = _base()
     definitions = _definitions(database)
-    shape = _columns(database.rows, {name: sql for name, sql in definitions.items() if name in expected})
+    shape = _columns(database, {name: sql for name, sql in definitions.items() if name in expected})
     if reason := _other_ids(database.path, shape):
         return reason
     for table, columns in shape.items():
@@ -160,7 +157,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
     definitions = _definitions(database)
     if not _is_written(database, definitions):
         return []
-    shapes = _columns(database.rows, dict(sorted(definitions.items())))
+    shapes = _columns(database, dict(sorted(definitions.items())))
     base, own = _expected(), _own_columns()
     strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
     found = []
@@ -188,7 +185,7 @@ def _is_written(database: Database, definitions: dict[str, str]) -> bool:
     """Whether lossless has written a file, in a version up to this one."""
     if len(added_tables() & definitions.keys()) * 2 < len(added_tables()):
         return False
-    state = _columns(database.rows, {"archive_state": definitions.get("archive_state", "")})["archive_state"]
+    state = _columns(database, {"archive_state": definitions.get("archive_state", "")})["archive_state"]
     row = database.row(_QUERIES["state"], {"name": "schema"}) if {"name", "value"} <= state.keys() else None
     return row is None or not isinstance(row[0], int) or row[0] <= SCHEMA_VERSION
 
@@ -294,11 +291,8 @@ _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last
 @cache
 def _own_columns() -> dict[str, dict[str, Column]]:
     """The columns of our own tables, without search indexes."""
-    connection = apsw.Connection(":memory:")
-    for statement in split_script(load_schema("additions")):
-        if (created := _CREATED.match(statement)) and "VIRTUAL" not in created[0]:
-            connection.execute(statement)
-    return _described(connection)[0]
+    statements = split_script(load_schema("additions"))
+    return _declared(one for one in statements if (created := _CREATED.match(one)) and "VIRTUAL" not in created[0])[0]
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
@@ -307,7 +301,7 @@ def _lacking(database: Database) -> dict[str, list[Column]]:
     known = {name: sql for name, sql in _definitions(database).items() if name in declared}
     lacking = {
         table: [column for name, column in declared[table].items() if name not in there]
-        for table, there in _columns(database.rows, known).items()
+        for table, there in _columns(database, known).items()
         if there
     }
     return {table: missing for table, missing in lacking.items() if missing}
@@ -340,7 +334,6 @@ def _create(database: Database, file: str) -> None:
 
 
 def split_script(script: str) -> list[str]:
-    """The statements of one of our DDL files."""
     bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
 

@@ -692,7 +692,6 @@ class RowDigests(TableAccess):
         return dict(self._rows("all_known", name=PAYLOADS_KEY)), ours
 
     def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
-        """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
         parts: dict[int, list[list[object]]] = {}
         for row in self._rows("parts", wanted):

@@ -72,12 +72,10 @@ class MessageText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return storable_text(index_text_of(self.content, [_json(call) for call in self.calls]))
 
     @property
     def called(self) -> str:
-        """All texts in its tool inputs."""
         return "\n".join(_strings(self.calls)) if self.calls else ""
 
     @property
@@ -98,7 +96,6 @@ class SummaryText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return self.content
 
     @property
@@ -114,7 +111,6 @@ AnyText: TypeAlias = MessageText | SummaryText
 
 
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
-    """Whether a position comes after another one, newest first."""
     return newest_first(place) > newest_first(start)
 
 
@@ -197,7 +193,6 @@ class TrigramIndex(TableAccess):
 
     @property
     def is_behind(self) -> bool:
-        """Whether newer messages are not in it."""
         return self.is_there and bool(self.next_ids(1))
 
     def having(self, texts: Iterable[str]) -> set[int] | None:
@@ -221,7 +216,6 @@ class TrigramIndex(TableAccess):
             self._run("add", (message_id, text.replace("\0", "\ufffd")))
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
-        """The oldest messages that are not in the index."""
         return self._column("next", after=self.through, limit=limit)
 
 
@@ -275,7 +269,6 @@ class MessageVectors(TableAccess):
 
     @property
     def model(self) -> str | None:
-        """The embedder that the vectors are of."""
         return self._value("model")
 
     def use(self, model: str) -> None:
@@ -289,7 +282,6 @@ class MessageVectors(TableAccess):
         return dict(self._rows("pending", below=below, limit=limit))
 
     def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Keep vectors with the digests of their texts."""
         self._run_many("put", rows)
 
 
@@ -391,7 +383,6 @@ class FullTextSearch(TableAccess):
         return self._column("unread", **where.values, limit=MAX_UNREAD)
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
-        """Summaries of the scope that are not indexed."""
         return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
     def candidates(

@@ -233,7 +233,6 @@ _BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 
 
 def new_holder() -> str:
-    """A unique name for a holder in this process."""
     return f"{_machine()}:{os.getpid()}-{uuid4().hex[:8]}"
 
 
@@ -441,7 +440,6 @@ class Tombstones(TableAccess):
         return self._read[1]
 
     def digest(self, fingerprint: bytes) -> bytes:
-        """The keyed digest of a whole message."""
         return (self._read[2] if self._read else self.marker()).digest(fingerprint)
 
     def marker(self) -> PhraseMarker:
@@ -506,12 +504,13 @@ class Prompts(TableAccess):
     """
 
     queries = load_queries("prompts", "extras", "briefs")
+    #: Deactivate the active brief; False when there was none.
+    deactivate_brief: Sql[[int, datetime], bool] = Sql("changed", "conversation_id now", "deactivate")
+    set_brief_status: Sql[[str, str, datetime], None] = Sql("run", "id status now", "set_status")
     #: The newest message under each summary of the context; reads the whole graph below.
     newest_seqs: Sql[[int], dict[str, int]] = Sql("pairs", "conversation_id")
     #: Summaries of the context with older content than a brief's sources, added by surgery.
     newcomers: Sql[[int, str], frozenset[str]] = Sql("set", "conversation_id brief_id")
-    #: The seq of the newest message, recorded with a brief.
-    last_seq: Sql[[int], int] = Sql("count", "conversation_id")
     #: A number that changes with each fold; 0 before the first.
     newest_fold: Sql[[int], int] = Sql("count", "conversation_id", "fold")
     #: Record that the user message for evidence is now stored.
@@ -543,11 +542,9 @@ class Prompts(TableAccess):
         return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
 
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Size and exploration summary of stored files."""
         return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", ids=file_ids)}
 
     def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
-        """The briefs of a conversation, newest first."""
         return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
 
     def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
@@ -569,13 +566,6 @@ class Prompts(TableAccess):
         self._run_many("add_source", rows)
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
-
-    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
-        """Deactivate the active brief; False when there was none."""
-        return self._changed("deactivate", conversation_id=conversation_id, now=row_time(now))
-
-    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
-        self._run("set_status", id=brief_id, status=status, now=row_time(now))
 
     def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""

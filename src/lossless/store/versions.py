@@ -366,7 +366,6 @@ class Versions(TableAccess):
         return dict(self._rows("find", conversation_id=conversation_id, digests=asked))
 
     def count(self, conversation_id: int | None = None) -> int:
-        """How many versions a conversation has, or the archive."""
         return self._count("count", conversation_id=conversation_id)
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:

@@ -277,7 +277,6 @@ class Listings(TableAccess):
         return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
 
     def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
-        """The fresh tail of a conversation, in order."""
         return self.tails([conversation_id], count, max_tokens)[conversation_id]
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
@@ -443,7 +442,6 @@ class Listings(TableAccess):
         )
 
     def summary_beginnings(self, conversation_id: int) -> dict[str, str]:
-        """The first words of each summary."""
         found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)
         return {id_: column_text(raw) for id_, raw in found}
 
@@ -482,7 +480,6 @@ def _next(found: Sequence[Row], limit: int) -> PageStart | None:
 
 
 def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
-    """Which rows are read, and how much of their texts."""
     return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
 
 

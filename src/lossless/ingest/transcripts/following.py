@@ -340,7 +340,7 @@ def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
             write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
             other = find_quarantine(work.archive, work.conversation, last.path, last.header_id)
             if other is not None:
-                work.archive.conversations.refuse(other.id, work.now)
+                work.archive.conversations.set_cause(other.id, "refused", work.now)
 
 
 def find_quarantine(

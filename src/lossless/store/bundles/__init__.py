@@ -204,7 +204,6 @@ class BundleReader(TableAccess):
         self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
 
     def conversations(self) -> list[RowValues]:
-        """All conversations, by number."""
         return _dicts(CONVERSATION_COLUMNS, self._rows("conversations"))
 
     def bundle(self, conversation: RowValues) -> Bundle:
@@ -233,7 +232,6 @@ class BundleReader(TableAccess):
         return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
 
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
-        """What identifies the messages of a conversation, in order."""
         keys = []
         for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
@@ -357,26 +355,21 @@ _ROW = (
 _LAST = 1 << 40
 
 
-class BundleWriter(TableAccess):
+class BundleWriter(BundleReader):
     """Finds what an archive already has, and writes the rest. Ids in the values are the archive's own."""
 
-    queries = load_queries("bundles")
     hidden: Sql[[int], dict[int | str, str]] = Sql("pairs", "conversation_id")
     turn_keys: Sql[[int], frozenset[str]] = Sql("set", "conversation_id")
 
     def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
-        self._reader = BundleReader(archive.database)
+        super().__init__(archive.database)
+        self._archive = archive
 
     def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
         """Conversations that a key and a run id may refer to."""
         found = self._rows("candidates", session_key=session_key, session_id=session_id)
         names = ("conversation_id", "session_id", "session_key", "created_at")
         return [dict(zip(names, row, strict=True)) for row in found]
-
-    def keys(self, conversation_id: int) -> list[MessageKey]:
-        """What identifies the messages of a conversation."""
-        return self._reader.keys(conversation_id)
 
     def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
         """Whether a conversation can have these numbers here."""
@@ -400,10 +393,6 @@ class BundleWriter(TableAccess):
 
     def has_active(self, session_key: str | None) -> bool:
         return self._row("is_active", session_key=session_key) is not None
-
-    def moved(self, conversation_id: int) -> tuple[int, ...]:
-        """The messages that a context has before older ones without a recorded reason."""
-        return tuple(id_ for id_, is_logged in self._reader.moved(conversation_id).items() if not is_logged)
 
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
@@ -464,7 +453,6 @@ class BundleWriter(TableAccess):
             self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
 
     def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
-        """Replace the whole context of a conversation."""
         self._run("clear_context", conversation_id=conversation_id)
         self.put_beside("context_items", conversation_id, items)
 
@@ -475,7 +463,6 @@ class BundleWriter(TableAccess):
         insert_rows(self._db, table, rows)
 
     def lacks_pruned(self, row: RowValues) -> bool:
-        """Whether a deleted conversation is unknown here."""
         return self._row("pruned_there", row) is None
 
     def put_pruned(self, rows: Sequence[RowValues]) -> None:

@@ -73,7 +73,6 @@ _OPENCODE_QUERIES = load_queries("opencode")
 
 
 def is_opencode(path: Path) -> bool:
-    """Whether a SQLite file is OpenCode's database."""
     with _foreign_file(path) as database:
         return {"session", "message", "part"} <= set(database.column(_TABLES))
 
@@ -297,7 +296,6 @@ class RemnicFile(TableAccess):
         return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        """Existing parts: message and ordinal."""
         return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
@@ -313,7 +311,6 @@ class RemnicFile(TableAccess):
         return self._count("newest_message"), self._count("newest_node")
 
     def index_since(self, marks: tuple[int, int]) -> None:
-        """Add new rows to Remnic's search index."""
         self._run("index_messages", after=marks[0])
         self._run("index_nodes", after=marks[1])
 

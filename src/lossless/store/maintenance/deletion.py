@@ -150,14 +150,12 @@ class ConversationRemover(TableAccess):
         return None if self._row("has_page_sizes") is None else dict(self._rows("page_sizes"))
 
     def summary_text(self) -> dict[str, tuple[int, int]]:
-        """Number and bytes of summaries by kind."""
         return {kind: (count, size) for kind, count, size in self._rows("summary_text")}
 
     def message_text(self) -> tuple[int, int]:
         return self._row("message_text") or (0, 0)
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
-        """Which of these transcript records are stored."""
         return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
 
@@ -378,7 +376,6 @@ class DatabaseScan(TableAccess):
         return found
 
     def _is_live(self, table: str, token: str) -> bool:
-        """Whether an existing row has a term, by the index itself."""
         with self._db.aside() as connection:
             try:
                 connection.execute(f'CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, "{table}", row)')

@@ -147,7 +147,6 @@ class DerivedValues:
 
     @property
     def indexed(self) -> bytes | None:
-        """The digest of its indexed text."""
         return None if self.digest is None else self.digest[:8]
 
 
@@ -454,7 +453,6 @@ class VerifyReads(TableAccess):
         return tuple(damaged)
 
     def _has(self, table: str, rowid: int, word: str) -> bool:
-        """Whether a row of the index is found by a word."""
         return self._row(f"{table}_has", rowid=rowid, match=f'body: "{word}"') is not None
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
@@ -495,7 +493,6 @@ class VerifyReads(TableAccess):
         return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        """Whether the log records the sources of all of these summaries."""
         row = self._row("folded", by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 

@@ -26,6 +26,16 @@ if TYPE_CHECKING:
 _SUMMARIES = load_queries("summaries")
 
 
+#: Why a merged conversation has a pending compaction.
+MERGE_REASON = "doctor-rollover-split-repair"
+_PAGE = 500
+
+
+#: An archived conversation with messages, under the key of an active one: the key, the active one's id, its own id, why
+#: it was closed, its messages, and whether it continues after the active one began.
+SplitRow: TypeAlias = tuple[str, int, int, str | None, int, int]
+
+
 @dataclass(frozen=True, slots=True)
 class LogEntry:
     """One recorded change of a context."""
@@ -61,7 +71,14 @@ class FormerSummary:
 class SurgeryWrites(TableAccess):
     """Writes of surgery; they need a transaction."""
 
-    queries = load_queries("operations", "belonging", "rebuilding")
+    queries = load_queries("operations", "belonging", "rebuilding", "moving")
+    #: Move transcript records together with the messages before them.
+    move_records: Sql[[Sequence[str], int, int, int], None] = Sql("run", "keys from to by")
+    #: Add the batch keys of a source to the target.
+    move_keys: Sql[[int, int], None] = Sql("run", "from conversation_id")
+    #: The texts of a conversation's summaries by id.
+    summary_texts: Sql[[int], dict[str, str]] = Sql("pairs", "conversation_id", "summary_digests")
+    take_out_summaries: Sql[[int, Sequence[str]], None] = Sql("run", "conversation_id ids", "delete_context_summaries")
     #: The id of the newest change up to a moment; 0 when there was none.
     entry_at: Sql[[int, datetime], int] = Sql("count", "conversation_id at", "entry_before")
     #: Summaries with everything made of them, shallowest first.
@@ -212,7 +229,6 @@ class SurgeryWrites(TableAccess):
         return list(filter(is_wrong, checks.conversation_ids()))
 
     def miscounted_summaries(self) -> list[str]:
-        """Summaries whose counts or times do not match their sources."""
         return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
 
     def restore_sources(self, summary_id: str) -> None:
@@ -222,7 +238,6 @@ class SurgeryWrites(TableAccess):
         self._keep_digest([summary_id])
 
     def recount_derived(self, summary_ids: list[str]) -> None:
-        """Recompute the counts and times of summaries, and of those that were made of them."""
         self.recount(summary_ids)
         self._keep_digest(self.above(summary_ids))
 
@@ -255,32 +270,7 @@ class SurgeryWrites(TableAccess):
         context.log(conversation_id, change, now)
         self.count_conversation(conversation_id)
 
-
-#: Why a merged conversation has a pending compaction.
-MERGE_REASON = "doctor-rollover-split-repair"
-_PAGE = 500
-
-
-#: An archived conversation with messages, under the key of an active one: the key, the active one's id, its own id, why
-#: it was closed, its messages, and whether it continues after the active one began.
-SplitRow: TypeAlias = tuple[str, int, int, str | None, int, int]
-
-
-class ConversationMerger(TableAccess):
-    """Moves rows between conversations, and copies them; writes need a transaction."""
-
-    queries = load_queries("moving")
-    #: Move transcript records together with the messages before them.
-    move_records: Sql[[Sequence[str], int, int, int], None] = Sql("run", "keys from to by")
-    #: Add the batch keys of a source to the target.
-    move_keys: Sql[[int, int], None] = Sql("run", "from conversation_id")
-    last_seq: Sql[[int], int] = Sql("count", "conversation_id")
-    #: The texts of a conversation's summaries by id.
-    summary_texts: Sql[[int], dict[str, str]] = Sql("pairs", "conversation_id", "summary_digests")
-    take_out_summaries: Sql[[int, Sequence[str]], None] = Sql("run", "conversation_id ids", "delete_context_summaries")
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
+    # --- moving rows between conversations, and copying them ---
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations with the key of an active one, oldest first."""
@@ -289,7 +279,8 @@ class ConversationMerger(TableAccess):
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""
         place = {"conversation_id": conversation_id}
-        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
+        last = self._archive.messages.last_seq(conversation_id)
+        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": last}
         found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
         for thing in ("summaries", "files", "pins", "hidden"):
             found[thing] = self._column(f"{thing}_of", place)
@@ -305,7 +296,6 @@ class ConversationMerger(TableAccess):
         return clashing
 
     def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Restore the host's ids of messages."""
         values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
         self._run_many("set_ids", values)
 
@@ -327,7 +317,6 @@ class ConversationMerger(TableAccess):
             self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
-        """Deactivate the briefs of a source."""
         self._run("retire_briefs", ids=json.dumps([id_ for id_, _ in things["briefs"]]))
 
     def revive_briefs(self, things: dict[str, Any]) -> None:
