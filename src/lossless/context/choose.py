@@ -279,10 +279,11 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
     shown in part.
     """
     choice = _zoned(_shorten_oversized(candidates, policy), policy)
-    if choice.excess <= 0 or policy.keeps_tail:
+    excess = choice.excess
+    if excess <= 0 or policy.keeps_tail:
         return choice.drop()
     past = choice.past_results()
-    found = free_tokens([past], choice.excess, int(_PAST_STEP_SHARE * policy.capacity), policy.border)
+    found = free_tokens([past], excess, int(_PAST_STEP_SHARE * policy.capacity), policy.border)
     if found is not None:
         return choice.made(found)
     choice = choice.changed(change for action in past.actions for change in action.changes)
@@ -359,7 +360,7 @@ class _Choice:
 
     @property
     def excess(self) -> int:
-        return sum(candidate.tokens for candidate in self.candidates) - self.policy.limit
+        return sum([candidate.tokens for candidate in self.candidates]) - self.policy.limit
 
     def widest_of(self, indices: Iterable[int]) -> int | None:
         """The summary that covers most."""
