@@ -126,8 +126,6 @@ def row_values(record: DataclassInstance) -> dict[str, Any]:
 
 def _bound(_cursor: object, _number: int, value: Any) -> str:
     """What SQLite gets for a value that it has no type for: times with milliseconds, lists as JSON."""
-    if isinstance(value, Mapping):
-        raise TypeError("a mapping is no value of a query")
     return state_time(value) if isinstance(value, datetime) else json.dumps(list(value), default=column_text)
 
 
