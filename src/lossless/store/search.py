@@ -17,7 +17,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import PASSAGE_BASE, TableAccess, column_count, column_text, load_queries
+from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -101,12 +101,10 @@ class MessageText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return storable_text(index_text_of(self.content, [_json(call) for call in self.calls]))
 
     @property
     def called(self) -> str:
-        """All texts in its tool inputs."""
         return "\n".join(_strings(self.calls)) if self.calls else ""
 
     @property
@@ -127,7 +125,6 @@ class SummaryText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return self.content
 
     @property
@@ -143,7 +140,6 @@ AnyText: TypeAlias = MessageText | SummaryText
 
 
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
-    """Whether a position comes after another one, newest first."""
     return newest_first(place) > newest_first(start)
 
 
@@ -212,6 +208,8 @@ class TrigramIndex(TableAccess):
     """Narrows a substring search down to messages that can match."""
 
     queries = load_queries("trigram")
+    #: Create the empty index; needs a transaction.
+    create: Sql[[], None] = Sql("run")
 
     @property
     def is_there(self) -> bool:
@@ -224,7 +222,6 @@ class TrigramIndex(TableAccess):
 
     @property
     def is_behind(self) -> bool:
-        """Whether newer messages are not in it."""
         return self.is_there and bool(self.next_ids(1))
 
     def having(self, texts: Iterable[str]) -> set[int] | None:
@@ -248,12 +245,7 @@ class TrigramIndex(TableAccess):
             self._run("add", (message_id, text.replace("\0", "\ufffd")))
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
-        """The oldest messages that are not in the index."""
         return self._column("next", after=self.through, limit=limit)
-
-    def create(self) -> None:
-        """Create the empty index; needs a transaction."""
-        self._run("create")
 
 
 def build_trigram_index(archive: Archive, seconds: float) -> bool:
@@ -293,6 +285,10 @@ class MessageVectors(TableAccess):
     """Reads and writes vectors of messages; what writes needs a transaction."""
 
     queries = load_queries("vectors")
+    #: Forget what a message meant: its words are others by now.
+    drop: Sql[[int], None] = Sql("run", "message_id")
+    #: How many messages have a vector.
+    count: Sql[[], int] = Sql("count")
 
     def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
         """The vectors of a scope by this model; none of the whole archive."""
@@ -302,7 +298,6 @@ class MessageVectors(TableAccess):
 
     @property
     def model(self) -> str | None:
-        """The embedder that the vectors are of."""
         return self._value("model")
 
     def use(self, model: str) -> None:
@@ -316,16 +311,7 @@ class MessageVectors(TableAccess):
         return dict(self._rows("pending", below=below, limit=limit))
 
     def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Keep vectors with the digests of their texts."""
         self._run_many("put", rows)
-
-    def drop(self, message_id: int) -> None:
-        """Forget what a message meant: its words are others by now."""
-        self._run("drop", message_id=message_id)
-
-    def count(self) -> int:
-        """How many messages have a vector."""
-        return self._count("count")
 
 
 def build_vectors(archive: Archive, seconds: float) -> int:
@@ -426,7 +412,6 @@ class FullTextSearch(TableAccess):
         return self._column("unread", **where.values, limit=MAX_UNREAD)
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
-        """Summaries of the scope that are not indexed."""
         return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
     def candidates(
