@@ -175,8 +175,12 @@ class WindowSync:
 
     def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Messages that came as one carry it only while none of them has changed: else each stands for itself."""
+        runs: list[list[Message]] = []  # results of tools that follow each other, and what follows them
+        for message in messages:
+            goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
+            runs[-1].append(message) if goes_on else runs.append([message])
         made: list[Message] = []
-        for run in _runs(messages):
+        for run in runs:
             own = [self.own(message) for message in run]
             is_broken = None in own and {} in own
             made += [replace(message, body=None) if is_broken else message for message in run]
@@ -189,15 +193,6 @@ class WindowSync:
     @property
     def tools(self) -> tuple[Tool, ...]:
         return TOOLS
-
-
-def _runs(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages by what may have come as one: the results of tools that follow each other, and what follows them."""
-    runs: list[list[Message]] = []
-    for message in messages:
-        goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
-        runs[-1].append(message) if goes_on else runs.append([message])
-    return runs
 
 
 def warn_over_budget(over: int, why: str) -> None:

@@ -4,7 +4,6 @@ stay as they are.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -18,6 +17,7 @@ from lossless.hosts.config_files import edits_adding, edits_restoring, read_obje
 from lossless.hosts.hook_config import SERVER_NAME, HostFiles, command_in, is_own_server, with_hooks, without_hooks
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
+from lossless.settings.write import toml_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,11 +89,6 @@ def _value(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _quoted(text: str) -> str:
-    """A TOML string; JSON's are, but for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 #: The first with hooks.
 MINIMUM_VERSION = (0, 114)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop")
@@ -141,7 +136,7 @@ def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     if found is None:  # our table goes behind everything else
         end = line_ending(text)
         gap = "" if not text else end if text.endswith("\n") else end + end
-        keys = (f"command = {_quoted(command[0])}", f"args = [{', '.join(map(_quoted, command[1:]))}]")
+        keys = (f"command = {toml_text(command[0])}", f"args = {toml_text(list(command[1:]))}")
         made = text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
         if SERVER_NAME not in servers_in(path, made):
             raise BadInput(f"'mcp_servers' in {str(path)!r} is no table, so the file is left as it is")

@@ -119,15 +119,11 @@ def _overhead_tokens(config: Any) -> int:
 
 def _session(context: Any) -> Session:
     known, running = context.session, context.get_invocation_context()
-    below = f":{running.agent.name}" if _is_apart(running) else ""
-    return Session(key=f"adk:{known.app_name}:{known.user_id}:{known.id}{below}")
-
-
-def _is_apart(running: Any) -> bool:
-    """Whether an agent is shown only a part of the session, so that others' words are not missing there."""
-    agent = running.agent
+    # an agent that is shown only a part of the session is apart, so that others' words are not missing there
     is_scoped = running.branch or getattr(running, "isolation_scope", None)
-    return bool(is_scoped) or getattr(agent, "include_contents", "default") == "none"
+    is_apart = is_scoped or getattr(running.agent, "include_contents", "default") == "none"
+    below = f":{running.agent.name}" if is_apart else ""
+    return Session(key=f"adk:{known.app_name}:{known.user_id}:{known.id}{below}")
 
 
 # --- contents as chat messages and back: call ids, function results, and what agents are shown of each other ---

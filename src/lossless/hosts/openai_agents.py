@@ -69,7 +69,8 @@ class LosslessSession:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
         self._overhead = overhead_tokens(given.instructions, _tool_definitions(data.agent))
-        self._model = _name(data.agent)
+        name = getattr(data.agent.model, "model", data.agent.model)
+        self._model = name if isinstance(name, str) and name else None
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -179,9 +180,3 @@ def _listed(server: MCPServer) -> list[Any]:
     blocked = names.get("blocked_tool_names", ())
     listed = [tool for tool in server.cached_tools or () if tool.name not in blocked]
     return [tool for tool in listed if tool.name in names.get("allowed_tool_names", (tool.name,))]
-
-
-def _name(agent: Any) -> str | None:
-    """The name of an agent's model, as far as it has one."""
-    name = getattr(agent.model, "model", agent.model)
-    return name if isinstance(name, str) and name else None

@@ -230,7 +230,11 @@ def _edit_members(
         for key, value in new
     ]
     if not kept:
-        return [*cuts, _into_empty(text, node, cuts, named, inner, outer)]
+        # before the bracket; comments in it stay
+        start, earliest = node.end - 1, max((stop for _, stop, _ in cuts), default=node.start + 1)
+        while start > earliest and text[start - 1].isspace():
+            start -= 1
+        return [*cuts, (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")]
     last = kept[-1]
     at, comma = last.end, []
     if last.comma is None:
@@ -250,17 +254,6 @@ def _applied(text: str, at: int, end: int, edits: Sequence[_TextEdit]) -> str:
         pieces += [text[at : max(at, start)], new]
         at = max(at, stop)
     return "".join([*pieces, text[at:end]])
-
-
-def _into_empty(
-    text: str, node: Json5Node, cuts: list[_TextEdit], named: list[str], inner: str, outer: str
-) -> _TextEdit:
-    """Inserts the first members into an empty object or list, before its bracket; comments in it stay."""
-    start = node.end - 1
-    earliest = max((stop for _, stop, _ in cuts), default=node.start + 1)
-    while start > earliest and text[start - 1].isspace():
-        start -= 1
-    return (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
 
 
 def _without(text: str, one: Json5Node) -> _TextEdit:

@@ -195,13 +195,13 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
         if place is not None and value is UNSET:
             del place[key]
         elif place is not None:
-            place[key] = tomlkit.value(_toml(value))
+            place[key] = tomlkit.value(toml_text(value))
         elif isinstance(table, Table) or table is None:
             # `append` would put it between a table and the comments above that
             body = document.body if table is None else table.value.body
             inner = name.rpartition(".")[2]
             names = name.split(".") if table is None else [inner if group in name else snake_case(inner)]
-            item, ending = tomlkit.value(_toml(value)), "\r\n" if "\r\n" in text else "\n"
+            item, ending = tomlkit.value(toml_text(value)), "\r\n" if "\r\n" in text else "\n"
             item.trivia.trail = ending
             is_table = [isinstance(one, Table | AoT) and not (own and own.is_dotted()) for own, one in body]
             values = [n for n, (own, _) in enumerate(body) if own is not None and not is_table[n]]
@@ -212,7 +212,7 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
                 table.trivia.trail = ending
             body.insert(at, (tomlkit.key(names), item))
         else:
-            table.append(name.rpartition(".")[2], tomlkit.value(_toml(value)))
+            table.append(name.rpartition(".")[2], tomlkit.value(toml_text(value)))
         return tomlkit.dumps(document).encode()
     except (TOMLKitError, AttributeError, KeyError, RecursionError) as error:
         raise _by_hand(path, name) from error
@@ -234,20 +234,21 @@ def _by_hand(path: Path, name: str) -> BadSetting:
     return unusable_config(path, f"{name} is written in a form that must be edited by hand")
 
 
-def _toml(value: object) -> str:
+def toml_text(value: object) -> str:
+    """A value as TOML writes it on one line; strings are JSON's, but for the delete character."""
     import json
 
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml_key(key)} = {toml_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml_text(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
 def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key)
 
 
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:

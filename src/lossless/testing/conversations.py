@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.model.times import state_time
@@ -187,14 +189,11 @@ def agent_conversation(
 
     The words are drawn at random from a technical vocabulary: made for measuring, not for reading.
     """
-    for _, message in zip(range(count), _agent_messages(_Speaker(seed, unicode, start)), strict=False):
-        yield message
+    return islice(_agent_messages(_Speaker(seed, unicode, start)), count)
 
 
 def _agent_messages(speaker: _Speaker) -> Iterator[AgentMessage]:
-    turn = 0
-    while True:
-        turn += 1
+    for turn in itertools.count(1):
         yield speaker.user(turn)
         asks = speaker.asks_tools(turn)
         yield asks
