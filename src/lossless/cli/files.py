@@ -15,7 +15,7 @@ from lossless.cli.recall import file_page_options, run_tool, tool_reader
 from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.references import DEFAULT_STUB_BYTES
+from lossless.files.document import DEFAULT_STUB_BYTES
 from lossless.files.vault import Vault, set_users
 from lossless.model.times import parse_time
 from lossless.tui.text import format_bytes, plural

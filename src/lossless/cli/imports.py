@@ -26,8 +26,7 @@ from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.ingest.transcripts.records import is_sqlite
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
-from lossless.transfer.archive_file import check_archive, import_archive
-from lossless.transfer.archive_format import is_archive
+from lossless.transfer.archive_file import check_archive, import_archive, is_archive
 from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
 from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_import import check_remnic_source, import_remnic

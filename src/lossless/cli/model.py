@@ -25,13 +25,11 @@ from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import LosslessError, ModelAuth, ModelError
 from lossless.llm.chain import Gate
-from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
+from lossless.llm.completion import Prompt, archive_price, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
-from lossless.llm.estimate import archive_price
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.settings.kinds import is_time_zone
-from lossless.settings.setting import mask_passwords
+from lossless.settings.setting import is_time_zone, mask_passwords
 from lossless.settings.write import remove_value, set_value
 
 if TYPE_CHECKING:

@@ -25,7 +25,6 @@ from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
-from lossless.maintenance.rotate import NOTHING_TO_REMOVE
 from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Session
 from lossless.model.masking import check_phrase
@@ -281,6 +280,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     rotate-latest, and then the file is replaced. The conversation does not change. Exit code 1 when it is refused; then
     no file was changed. Stop the host first, or do it between turns.
     """
+    from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+
     with invocation.reader() as engine:
         conversation = target.need_active(engine)
         followed = engine.transcripts.followed(conversation.id)

@@ -60,7 +60,7 @@ def mcp(
         serve_stdio(tools)
         return
     from lossless.serve.access import load_token
-    from lossless.serve.mcp_http import serve_http
+    from lossless.serve.mcp import serve_http
 
     secret, source = load_token(token_file)
 

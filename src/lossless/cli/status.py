@@ -115,7 +115,7 @@ def _totals_json(engine: Engine) -> Data:
 
 def _without_model_json(engine: Engine) -> Data | None:
     """What a model would have cost for the summaries, when none is configured to write them."""
-    from lossless.llm.estimate import estimate_model
+    from lossless.llm.completion import estimate_model
 
     estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
     if estimate is None:

@@ -32,10 +32,12 @@ from lossless.model.messages import (
 from lossless.store.database import TableAccess, by_ids, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.database import Database, Row
+
+    _MessageDigest: TypeAlias = Callable[[Sequence[object], Sequence[Sequence[object]]], bytes]
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
@@ -549,6 +551,16 @@ def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> 
     format, skeleton, budget estimate; and of each part the columns of `DIGESTED_PART_COLUMNS`, plus others that are
     filled.
     """
+    role, content, *others = row
+    rest = [role, *others, [*map(list, parts)]]
+    if not isinstance(content, str):
+        return blake2b(ascii([content, rest]).encode(), digest_size=DIGEST_BYTES).digest()
+    text = content.encode("utf-8", "surrogatepass")
+    return blake2b(ascii(rest).encode() + text, digest_size=DIGEST_BYTES).digest()
+
+
+def _former_message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
+    """The digest of a message as archives have it that were written before `message_digest` was made faster."""
     return digest_of([row, parts])
 
 
@@ -669,10 +681,13 @@ class RowDigests(TableAccess):
         """Messages that differ from what was written."""
         after = 0
         while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
-            for id_, known, digest in self._messages(ids):
-                if known is not None and known[_MESSAGE] != digest:
-                    yield id_
+            differ = self._differing(ids, message_digest)
+            yield from self._differing(differ, _former_message_digest) if differ else ()
             after = ids[-1]
+
+    def _differing(self, ids: Sequence[int], digest_function: _MessageDigest) -> list[int]:
+        found = self._messages(ids, digest_function)
+        return [id_ for id_, known, digest in found if known is not None and known[_MESSAGE] != digest]
 
     def changed_rows(self, tables: Collection[str] = DIGESTED_TABLES) -> Iterator[tuple[str, str, str]]:
         """Rows of other tables that differ from what was written: table, key, what is wrong."""
@@ -694,14 +709,16 @@ class RowDigests(TableAccess):
         ours = frozenset(self._column("all_known", name="large_files"))
         return dict(self._rows("all_known", name=PAYLOADS_KEY)), ours
 
-    def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
+    def _messages(
+        self, ids: Sequence[int], digest_function: _MessageDigest = message_digest
+    ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
         parts: dict[int, list[list[object]]] = {}
         for row in self._rows("parts", wanted):
             parts.setdefault(row[0], []).append(_part(row[1:]))
         for row in self._rows("messages", wanted):
-            yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
+            yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
 
     def _digests(self, one: DigestedTable, keys: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """Rows of a table, all or some: their keys and expected digests."""

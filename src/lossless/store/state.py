@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
+from operator import sub
 from pathlib import Path
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -178,20 +179,25 @@ def _short(payload_hash: str) -> int:
     return int(payload_hash[:15], 16) + 1 if payload_hash else 0
 
 
-def _packed(rows: Sequence[int]) -> bytes:
+def _packed(rows: tuple[int, ...]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
     runs: list[int] = []
-    following: int | None = None
-    head = next((n for n, id_ in enumerate(rows) if id_ > 0), len(rows))
-    first, size = (rows[head], len(rows) - head) if head < len(rows) else (0, 0)
-    if size > 1 and tuple(rows[head:]) == tuple(range(first, first + size)):
-        return _packed(rows[:head]) + pack("<2q", first, size)  # most windows are one run, after prompts
-    for id_ in rows:
-        if runs and (id_ == following or (not id_ and not runs[-2])):
+    start, size, last = 0, len(rows), rows[-1] if rows else 0
+    ends = b""
+    while start < size:
+        first = rows[start]
+        if first <= 0:
+            end = start + 1
+        elif last - first == size - start - 1 and rows[start:] == (*range(first, last + 1),):
+            end = size
+        else:
+            ends = ends or bytes(map((1).__ne__, map(sub, rows[1:], rows)))  # 1 where the next row does not follow
+            end = ends.find(1, start) + 1 or size
+        if runs and not first and not runs[-2]:
             runs[-1] += 1
         else:
-            runs += [id_, 1]
-        following = id_ + 1 if id_ and id_ != -1 else None
+            runs += [first, end - start]
+        start = end
     return pack(f"<{len(runs)}q", *runs)
 
 

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.engine import Engine
-    from lossless.llm.completion import Prompt
-    from lossless.llm.estimate import ModelEstimate
+    from lossless.llm.completion import ModelEstimate, Prompt
     from lossless.maintenance.browse import Browse
     from lossless.settings import Settings
 
@@ -63,7 +62,7 @@ class ArchiveAccess:
 
     def model_estimate(self) -> ModelEstimate | None:
         """What a model would have cost for the summaries here; None when one is configured, or there are none."""
-        from lossless.llm.estimate import estimate_model
+        from lossless.llm.completion import estimate_model
 
         return None if self.engine.loop.summariser.has_model else estimate_model(self.browse.depths())
 
