@@ -12,13 +12,14 @@ from textual.binding import Binding, BindingType
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
-from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell, time_cell
+from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
+    from lossless.tui.screens.page import Cell
 
 #: So many messages that only the archive has are shown in one place; the others are counted.
 GAP = 50
@@ -195,23 +196,20 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
 
-    def cells(self, pair: MessagePair) -> tuple[Text, ...]:
+    def cells(self, pair: MessagePair) -> tuple[Cell, ...]:
         in_file, row, mark = pair.in_file, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
             text = text_cell(f"… seq {first:,} … {last:,} are only in the archive", RED)
-            return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
-        at = in_file.at if in_file is not None else row.created_at if row is not None else None
-        who = in_file.role if in_file is not None else row.role if row is not None else ""
-        words = in_file.text if in_file is not None else row.content or ", ".join(row.tools) if row is not None else ""
-        return (
-            mark,
-            right_cell("" if in_file is None else str(in_file.line), 5),
-            right_cell("" if row is None else str(row.seq), 5),
-            role_cell(who),
-            time_cell(self.lcm.times, at),
-            text_cell(words, _MARKS[pair.mark]),
-        )
+            return mark, "", right_cell(str(first), 5), "", "", text
+        line = right_cell("" if in_file is None else str(in_file.line), 5)
+        seq = right_cell("" if row is None else str(row.seq), 5)
+        role, at, words = "", None, ""
+        if in_file is not None:
+            role, at, words = in_file.role, in_file.at, in_file.text
+        elif row is not None:
+            role, at, words = row.role, row.created_at, row.content or ", ".join(row.tools)
+        return mark, line, seq, role_cell(role), at, text_cell(words, _MARKS[pair.mark])
 
     def highlighted(self, key: str) -> None:
         pair, browse, times = self.listed[key], self.access.browse, self.lcm.times

@@ -26,7 +26,6 @@ from lossless.tui.text import (
     role_cell,
     share_bar,
     text_cell,
-    time_cell,
 )
 
 if TYPE_CHECKING:
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.maintenance.surgery.common import ContextDiff
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
+    from lossless.tui.screens.page import Cell
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"
@@ -66,7 +66,7 @@ class ContextScreen(SurgeryScreen):
 
     conversation_id: int
     #: Pins and the focus brief, which stand before everything else.
-    _pinned = ""
+    _pinned, _largest = "", 1
 
     def load(self) -> None:
         self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
@@ -78,17 +78,14 @@ class ContextScreen(SurgeryScreen):
         pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
         pieces += [f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in found.pins]
         self._pinned = "\n\n".join(pieces)
-        largest = max([tokens, *(item.tokens for item in found.items)]) or 1
-        rows = [(item.id, self._cells(*_columns(item), item.tokens, largest)) for item in found.items]
-        if tokens:
-            at = None if brief is None else brief.created_at
-            extra = self._cells(text_cell("extra", PURPLE), at, self._pinned, tokens, largest)
-            rows.insert(0, (PINS_AND_FOCUS, extra))
-        self.rows.fill(rows)
+        self._largest = max([tokens, *(item.tokens for item in found.items)]) or 1
+        at = None if brief is None else brief.created_at
+        extra = {PINS_AND_FOCUS: (tokens, text_cell("extra", PURPLE), at, self._pinned)} if tokens else {}
+        self.show_rows(extra | {item.id: (item.tokens, *_columns(item)) for item in found.items})
 
-    def _cells(self, what: Text, at: datetime | None, text: str, tokens: int, largest: int) -> tuple[Text, ...]:
-        bar = share_bar(tokens / largest, _ITEM_BAR, BLUE)
-        return what, right_cell(tokens, 6), bar, time_cell(self.lcm.times, at), text_cell(text)
+    def cells(self, item: tuple[int, Text, datetime | None, str]) -> tuple[Cell, ...]:
+        tokens, what, at, text = item
+        return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
     def highlighted(self, key: str) -> None:
         if key.startswith("msg#"):
@@ -186,10 +183,9 @@ class FocusScreen(SurgeryScreen):
         hint = "Press n to write one; it replaces older summaries in prompts."
         self.show_rows({brief.id: brief for brief in briefs}, "There are no briefs.", hint)
 
-    def cells(self, brief: StoredBrief) -> tuple[Text, ...]:
+    def cells(self, brief: StoredBrief) -> tuple[Cell, ...]:
         state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
-        written = time_cell(self.lcm.times, brief.created_at)
-        return state, right_cell(brief.tokens, 6), written, text_cell(brief.prompt)
+        return state, right_cell(brief.tokens, 6), brief.created_at, brief.prompt
 
     def highlighted(self, key: str) -> None:
         brief, status = self.listed[key], self._status

@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView, MessageWindow
-from lossless.tui.screens.page import SCROLL_LINES, PaneScreen
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -22,7 +22,6 @@ from lossless.tui.text import (
     role_cell,
     shorten_middle,
     text_cell,
-    time_cell,
 )
 
 if TYPE_CHECKING:
@@ -121,14 +120,10 @@ class SessionsScreen(PaneScreen):
         if self._shown is not None and self._shown == self.rows.chosen:
             self._preview(self.listed[self._shown])
 
-    def cells(self, row: ConversationRow) -> tuple[Text, ...]:
-        title = self._titles.get(row.conversation_id) or "(no messages)"
-        return (
-            right_cell(str(row.conversation_id), 3),
-            text_cell(title, "" if row.active else "dim"),
-            right_cell(row.message_count, 8),
-            time_cell(self.lcm.times, row.latest_message_at or row.updated_at),
-        )
+    def cells(self, row: ConversationRow) -> tuple[Cell, ...]:
+        title = text_cell(self._titles.get(row.conversation_id) or "(no messages)", "" if row.active else "dim")
+        number, count = right_cell(str(row.conversation_id), 3), right_cell(row.message_count, 8)
+        return number, title, count, row.latest_message_at or row.updated_at
 
     def highlighted(self, key: str) -> None:
         row, times = self.listed[key], self.lcm.times
@@ -283,13 +278,10 @@ class ConversationScreen(PaneScreen):
         more = [key for key, has in (("[ older", window.has_older), ("] newer", window.has_newer)) if has]
         self.where(f"Conversation {self.conversation_id}", span, *more)
 
-    def cells(self, row: MessageRow) -> tuple[Text, ...]:
+    def cells(self, row: MessageRow) -> tuple[Cell, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
-        return (
-            text_cell(self.lcm.times.clock_time(row.created_at), "dim"),
-            role_cell(row.role),
-            text_cell(tools + reads.without_marks(row.content)),
-        )
+        at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
+        return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
     # --- the chosen message, in the list and in the text ---
 

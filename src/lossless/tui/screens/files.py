@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
+from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.text import format_bytes, plural, right_cell
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from lossless.model.messages import StoredFile
     from lossless.model.records import Page
 
@@ -41,14 +39,8 @@ class LargeFilesScreen(PaneScreen):
         )
         self.show_rows({file.id: file for file in page.rows}, "There are no large files in this conversation.")
 
-    def cells(self, file: StoredFile) -> tuple[Text, ...]:
-        return (
-            text_cell(file.id),
-            text_cell(file.mime or "–"),
-            right_cell(format_bytes(file.byte_size), 9),
-            time_cell(self.lcm.times, file.created_at),
-            text_cell(file.name or ""),
-        )
+    def cells(self, file: StoredFile) -> tuple[Cell, ...]:
+        return file.id, file.mime or "–", right_cell(format_bytes(file.byte_size), 9), file.created_at, file.name or ""
 
     def highlighted(self, key: str) -> None:
         file = self.listed[key]

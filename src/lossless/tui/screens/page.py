@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -19,10 +19,11 @@ from lossless.errors import LosslessError
 from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
-from lossless.tui.text import clip_text, make_visible, one_line
+from lossless.tui.text import clip_text, make_visible, one_line, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
     from pathlib import Path
 
     from textual.app import ComposeResult
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
     from lossless.tui.archive import ArchiveAccess
     from lossless.tui.reads import DetailView
 
+#: What stands in a table: a text on one line, plain or drawn, or a time, which may be unknown.
+Cell: TypeAlias = "Text | str | datetime | None"
 _NAME_WIDTH = 9
 _LEAST_WIDTH = 12
 #: A pane shows so much of a text with its Markdown; `z` shows all of it.
@@ -469,13 +472,18 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def show_rows(self, found: dict[str, Any], empty: str = "", hint: str = "", *, choose: str | None = None) -> None:
         """Fill the table; when there is nothing, say so in the pane."""
         self.listed = found
-        self.rows.fill([(key, self.cells(one)) for key, one in found.items()], choose)
+        self.rows.fill([(key, tuple(map(self._cell, self.cells(one)))) for key, one in found.items()], choose)
         if not found and empty:
             self.pane.show(reads.DetailView(empty, text=hint))
 
-    def cells(self, _one: Any) -> tuple[Text, ...]:
+    def cells(self, _one: Any) -> tuple[Cell, ...]:
         """The row of one thing."""
         return ()
+
+    def _cell(self, value: Cell) -> Text:
+        if isinstance(value, Text):
+            return value
+        return text_cell(value) if isinstance(value, str) else time_cell(self.lcm.times, value)
 
     def highlighted(self, key: str) -> None:
         """The cursor came to a row."""

@@ -10,8 +10,8 @@ from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
 from lossless.tui import reads, screens
-from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell, time_cell
+from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -89,10 +89,9 @@ class SearchScreen(PaneScreen):
         if hits:
             self.rows.focus()
 
-    def cells(self, hit: SearchHit) -> tuple[Text, ...]:
+    def cells(self, hit: SearchHit) -> tuple[Cell, ...]:
         what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
-        at = time_cell(self.lcm.times, hit.created_at)
-        return text_cell(str(hit.conversation_id)), what, at, highlight_matches(hit)
+        return str(hit.conversation_id), what, hit.created_at, highlight_matches(hit)
 
     def highlighted(self, key: str) -> None:
         hit = self.listed[key]

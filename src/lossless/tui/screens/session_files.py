@@ -9,14 +9,12 @@ from textual.binding import Binding, BindingType
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell, time_cell
+from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.text import Text
 
     from lossless.tui.session_files import SessionFile
 
@@ -38,9 +36,9 @@ class AgentsScreen(PaneScreen):
         hint = "No session folder was found. Name one with `lcm tui --sessions DIR`, or OpenClaw's state folder."
         self.show_rows({str(agent[1]): agent for agent in found}, "Session files", hint)
 
-    def cells(self, agent: tuple[str, Path, int]) -> tuple[Text, ...]:
+    def cells(self, agent: tuple[str, Path, int]) -> tuple[Cell, ...]:
         name, folder, count = agent
-        return text_cell(name, "bold"), right_cell(count, 6), text_cell(home_path(str(folder)))
+        return text_cell(name, "bold"), right_cell(count, 6), home_path(str(folder))
 
     def highlighted(self, key: str) -> None:
         self.pane.show(DetailView(home_path(key), text="Press Enter to list its session files."))
@@ -83,13 +81,9 @@ class SessionFilesScreen(SurgeryScreen):
         if was is not None and now is not None and was != now:
             self.highlighted(now.path.name)
 
-    def cells(self, file: SessionFile) -> tuple[Text, ...]:
-        return (
-            text_cell(file.session_id),
-            text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
-            right_cell(format_bytes(file.size), 9),
-            time_cell(self.lcm.times, file.changed_at),
-        )
+    def cells(self, file: SessionFile) -> tuple[Cell, ...]:
+        conversation = "–" if file.conversation_id is None else str(file.conversation_id)
+        return file.session_id, conversation, right_cell(format_bytes(file.size), 9), file.changed_at
 
     def highlighted(self, key: str) -> None:
         file = self.listed[key]

@@ -13,7 +13,7 @@ from textual.binding import Binding, BindingType
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
-from lossless.tui.screens.page import PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen
 from lossless.tui.text import NOTICE, RED, clip_text, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
@@ -257,9 +257,9 @@ class DoctorScreen(SurgeryScreen):
         self.where("Doctor", state, plural(len(found.findings), "finding"), versions)
         self.show_rows({str(n): one for n, one in enumerate(found.findings)}, "The archive is healthy.")
 
-    def cells(self, one: DoctorFinding) -> tuple[Text, ...]:
-        about = text_cell("" if one.conversation_id is None else str(one.conversation_id))
-        return text_cell(*_MARKS[one.severity]), about, text_cell(one.kind, "bold"), text_cell(one.message)
+    def cells(self, one: DoctorFinding) -> tuple[Cell, ...]:
+        about = "" if one.conversation_id is None else str(one.conversation_id)
+        return text_cell(*_MARKS[one.severity]), about, text_cell(one.kind, "bold"), one.message
 
     def highlighted(self, key: str) -> None:
         finding = self.listed[key]

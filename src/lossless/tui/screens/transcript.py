@@ -21,9 +21,9 @@ from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
+from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -298,14 +298,9 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
             text_cell(command)
         )
 
-    def cells(self, one: SessionFileMessage) -> tuple[Text, ...]:
-        return (
-            right_cell(str(one.line), 5),
-            role_cell(one.role),
-            time_cell(self.lcm.times, one.at),
-            right_cell(one.message.tokens if one.message else "–", 6),
-            text_cell(one.text),
-        )
+    def cells(self, one: SessionFileMessage) -> tuple[Cell, ...]:
+        tokens = right_cell(one.message.tokens if one.message else "–", 6)
+        return right_cell(str(one.line), 5), role_cell(one.role), one.at, tokens, one.text
 
     def highlighted(self, key: str) -> None:
         self.pane.show(self.listed[key].detail(self.lcm.times))
