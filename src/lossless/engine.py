@@ -48,8 +48,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.prompts import EvidenceMemory
-    from lossless.maintenance.rotate import RotateReport
-    from lossless.maintenance.rotation import Rotation
+    from lossless.maintenance.rotate import RotateReport, Rotation
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.group import Surgery
     from lossless.maintenance.verify import Verification
@@ -131,7 +130,7 @@ class Engine:
     @cached_property
     def rotation(self) -> Rotation:
         """Shortens hosts' transcripts that are completely stored."""
-        from lossless.maintenance.rotation import Rotation
+        from lossless.maintenance.rotate import Rotation
 
         return Rotation(self._parts, self.transcripts)
 

@@ -199,7 +199,8 @@ def test_short_and_shortened_messages_move_with_their_neighbours() -> None:
     moved = [*rows[4:6], "t: one two three [cut]", rows[7]]
     found = lay([*moved, *rows[:4], *rows[8:]], rows)
     assert found.rows == (4, 5, 6, 7, 0, 1, 2, 3, *range(8, 12))
-    assert (found.versions, found.ambiguous, found.gone) == ({2}, 0, {})
+    assert found.versions == frozenset({2})
+    assert (found.ambiguous, dict(found.gone)) == (0, {})
 
 
 def test_a_short_text_before_its_later_neighbour_has_moved_on() -> None:

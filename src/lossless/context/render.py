@@ -11,7 +11,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
-from lossless.files.references import tool_reference
+from lossless.files.document import tool_reference
 from lossless.formats.reading import BLOB_CHARS, boundary_tokens, is_blob
 from lossless.formats.synthetic import (
     PINNED_TEXT,

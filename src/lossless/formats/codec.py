@@ -77,7 +77,6 @@ def results_in(message: Message, parts: tuple[Part, ...]) -> list[tuple[ToolResu
 
 
 def text_in(parts: tuple[Part, ...]) -> str:
-    """The text of the parts, joined by line breaks."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 

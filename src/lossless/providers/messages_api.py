@@ -72,7 +72,6 @@ class MessagesApi(ProviderAPI):
         return [{"role": "assistant", "content": content}] if content else []
 
     def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
-        """One message."""
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return [{"role": "user", "content": results}]
 

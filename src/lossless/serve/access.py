@@ -50,7 +50,6 @@ def load_token(
 
 
 def _make(place: Path) -> None:
-    """Write a new token, unless the file exists."""
     try:
         handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
@@ -87,7 +86,6 @@ class AccessGranted:
 
     @property
     def key_headers(self) -> dict[str, str]:
-        """The headers that carry the client's own key."""
         return {name: value for name, value in self.headers if name in _KEY_HEADERS}
 
 

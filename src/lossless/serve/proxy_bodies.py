@@ -86,7 +86,6 @@ def skip_mark(mark: str, text: str, at: int) -> int:
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """The position after white space."""
     found = _BLANKS.match(text, at)
     return at if found is None else found.end()
 

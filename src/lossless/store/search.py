@@ -11,6 +11,8 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+import apsw
+
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
@@ -33,6 +35,33 @@ _LAST_ID = "\U0010ffff"
 _READ: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 #: Characters that are unescaped in all JSON.
 _PLAIN_JSON = re.compile(r'[^"\\/\x00-\x1f\x7f-\U0010ffff]+')
+
+
+_STEMMABLE = re.compile("[a-z]{3,64}")
+#: Case, number and gender endings of Russian, longest first; a stem keeps three letters.
+_RUSSIAN_END = re.compile(
+    "(?<=[а-я]{3})(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ям|ам|ов|ев|ей|ой|ый|ий|ая|яя|ое|ее|ые|ие|ую"
+    "|юю|ия|ии|ию|ью|ом|ем|ым|им|ых|их|а|е|и|о|у|ы|ю|я|й|ь)$"
+)
+
+
+@lru_cache(maxsize=1)
+def _porter() -> apsw.FTS5Tokenizer:
+    """The tokenizer of the index; it lives as long as its database does."""
+    return apsw.Connection(":memory:").fts5_tokenizer("porter", ["ascii"])
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The stem of a folded English word, or a Russian one without its ending; any other word unchanged.
+
+    >>> [stem(word) for word in ("running", "happiness", "relational", "deployed", "é", "x86")]
+    ['run', 'happi', 'relat', 'deploi', 'é', 'x86']
+    """
+    if not _STEMMABLE.fullmatch(word):
+        return word if word.isascii() else _RUSSIAN_END.sub("", word)
+    (found,) = _porter()(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)
+    return str(found)
 
 
 @dataclass(frozen=True, slots=True)
