@@ -5,6 +5,7 @@ conversation is quarantined. A session that is open in two tabs gets a conversat
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
@@ -303,9 +304,12 @@ class _WindowReader:
         return start < len(self._items) and begin in prints
 
     def _count_short_before(self, start: int) -> int:
-        """How many very short messages are right before a position: they may be repeats on another branch."""
-        items = self._items[self._head : start]
-        return next((n for n, item in enumerate(reversed(items)) if not self._is_short(item)), len(items))
+        """How many very short texts are right before a position: they may be repeats on another branch."""
+        before = (self._items[n] for n in range(start - 1, self._head - 1, -1))
+        return sum(1 for _ in takewhile(lambda item: self._is_short(item) and not self._uses_tools(item), before))
+
+    def _uses_tools(self, item: MessageLike) -> bool:
+        return any(event.message.tool_calls or event.message.tool_results for event in incoming.read_events([item])[0])
 
     def _may_have_moved(self, mark: WindowMark, start: int, window: IncomingWindow) -> bool:
         """Whether the few very short messages that a window begins with, as the last one, are also the end of that."""
