@@ -44,6 +44,7 @@ _SETTINGS: dict[str, Any] = {
     "leaf_target_tokens": 100,
     "leaf_min_fanout": 2,
     "condensed_min_fanout": 2,
+    "summary_prefix_target_tokens": 300,
     "large_file_threshold_tokens": 1_500,
     "independent_log_file_enabled": False,
 }
