@@ -86,8 +86,8 @@ MUTATIONS = (
     Mutation(
         "the checkpoint runs ahead of the data",
         "ingest/transcripts/following.py",
-        "replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail)",
-        "replace(work.point, offset=state.size, size=state.size, mtime_ms=state.mtime_ms, "
+        "replace(self.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail)",
+        "replace(self.point, offset=state.size, size=state.size, mtime_ms=state.mtime_ms, "
         "tail=tail_digest(state.path, state.size))",
         "the rest of a line that was half written is lost, and the message with it",
         "bare transcript",
