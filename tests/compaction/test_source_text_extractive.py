@@ -219,11 +219,10 @@ def test_commands_failures_and_files_are_kept() -> None:
     )
 
 
-TALK = ["Yay!", "Bye!", "Thanks, Bo!", "That's awesome!", "Aww, so cute!", "The colors really blend nicely."]
+TALK = ["Yay!", "Bye!", "Thanks, Bo!", "That's awesome!", "Aww, so cute!", "The colors blend nicely.", "It is Oscar."]
 TOLD = [
     "Last Friday I adopted a grey cat called Oscar from the shelter in Leeds.",
     "My sister Vera and I painted the kitchen yellow over two days.",
-    "It is Oscar.",
     "I quit the bakery two weeks ago and start at the museum next month.",
 ]
 
@@ -235,15 +234,16 @@ TOLD = [
 def test_people_among_themselves_are_named_and_their_small_talk_is_left_out(turns: list[tuple[str, list[str]]]) -> None:
     lines = [line(f"{name}: {' '.join(['Hi!', *said])}", "user", n) for n, (name, said) in enumerate(turns)]
     summary = extract(lines, 400, source_tokens=4000)
-    if summary is None or not any(text in TOLD for _, said in turns for text in said):
+    count = {name: sum(name == other for other, _ in turns) for name in ("Ann", "Bo")}
+    if summary is None or min(count.values()) < 3 or not any(text in TOLD for _, said in turns for text in said):
         return
     rows = [row for row in summary.splitlines()[1:] if not row.startswith(("Files:", EXPAND))]
-    count = {name: sum(name == other for other, _ in turns) for name in ("Ann", "Bo")}
-    if min(count.values()) >= 3:
-        assert all(row.startswith(("Ann: ", "Bo: ")) for row in rows)
-        spans = [span for row in rows for span in row.partition(": ")[2].split(" … ")]
-        told = [span for span in spans if len(chunk_terms([span]).terms[0] - {""}) >= LEAST_TERMS]
-        assert told == spans or not told
+    assert all(row.startswith(("Ann: ", "Bo: ")) for row in rows)
+    for span in (span for row in rows for span in row.partition(": ")[2].split(" … ")):
+        terms = chunk_terms([span]).terms[0] - {"", "ann", "bo"}
+        assert len(terms) >= LEAST_TERMS or (len(terms) >= 3 and "oscar" in terms), "little is enough to name somebody"
+        assert not span.startswith("Hi!")
+        assert not span.endswith(("Bye!", "Yay!", "awesome!"))
 
 
 def test_a_short_sentence_is_kept_with_the_one_beside_it() -> None:
@@ -260,7 +260,7 @@ def test_a_short_sentence_is_kept_with_the_one_beside_it() -> None:
 
 
 def test_a_row_says_who_did_what_and_when() -> None:
-    said = [("Ann", f"Hey Bo! {TOLD[0]} Yay!"), ("Bo", "Aww, so cute!"), ("Ann", TOLD[2]), ("Bo", f"Cool! {TOLD[3]}")]
+    said = [("Ann", f"Hey Bo! {TOLD[0]} Yay!"), ("Bo", "Aww, so cute!"), ("Ann", TALK[-1]), ("Bo", f"Cool! {TOLD[2]}")]
     lines = [line(f"{name}: {text}", "user", n) for n, (name, text) in enumerate([*said, *said])]
     assert written(extract(lines, 120, source_tokens=2000)).splitlines()[1:3] == [
         "Ann: Last Friday (2 January 2026) I adopted a grey cat called Oscar from the shelter in Leeds.",

@@ -283,11 +283,14 @@ class _SummaryDraft:
             ]
             if not neighbours:
                 is_fact = len(covered) >= _LEAST_NAMED and not self.marked.isdisjoint(covered)
-                return group if is_fact or self.takes_small_talk else []
+                if not is_fact and not self.takes_small_talk:
+                    return []
+                break
             best = max(neighbours, key=lambda at: (at in self.taken, len(self.terms[at] - self.empty - covered)))
             group = sorted([*group, best])
             covered |= self.terms[best] - self.empty
-        return group
+        told = [place for place in group if self.terms[place] - self.empty] or group
+        return list(range(told[0], told[-1] + 1))
 
     def _fill(self, most_passed: int | None) -> None:
         space = self.remaining - self.topic_tokens
