@@ -387,13 +387,12 @@ class SessionStatus:
 
 def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
     kept = archive.guards.history(conversation.id)
-    newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
     quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
         conversation,
-        0 if newest is None else archive.messages.get(newest).seq,
+        archive.messages.last_seq(conversation.id),
         len(archive.context.items(conversation.id)),
         archive.context_tokens(conversation.id),
         archive.ingest.state(conversation.id),

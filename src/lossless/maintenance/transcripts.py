@@ -264,13 +264,12 @@ class HostTranscripts(EngineGroup):
 
         archive, now = self._archive, self._parts.clock()
         with archive.writing():
-            newest = archive.messages.newest_id(quarantine.id)
-            stored = 0 if newest is None else archive.messages.get(newest).seq
+            stored = archive.messages.last_seq(quarantine.id)
             archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
             if archive.conversations.get(conversation.id).active:
                 accept_quarantined(archive, quarantine.id, now)
             else:
-                archive.conversations.accept(quarantine.id, now, is_closed=True)
+                archive.conversations.set_cause(quarantine.id, "quarantine-accepted", now)
         report = TranscriptReport(quarantine.id, "stored", stored=stored)
         if not Path(epoch.path).is_file():
             return report
@@ -289,7 +288,7 @@ class HostTranscripts(EngineGroup):
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
             if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
-                archive.conversations.refuse(quarantine.id, now)
+                archive.conversations.set_cause(quarantine.id, "refused", now)
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
         for epoch in epochs:

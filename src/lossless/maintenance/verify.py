@@ -148,7 +148,7 @@ def _schema(archive: Archive) -> Iterator[VerificationProblem]:
     """Missing tables, and a file that can no longer be written."""
     for table in migrate.missing_tables(archive.database)[0]:
         yield VerificationProblem("schema", table, "", "the table is missing")
-    if reason := migrate.why_refused(archive.database, migrate.read_schema(archive.database)):
+    if reason := migrate.why_refused(archive.database):
         yield VerificationProblem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
 
 

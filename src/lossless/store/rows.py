@@ -29,7 +29,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import TableAccess, by_ids, column_count, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, by_ids, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -244,7 +244,7 @@ def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
     found = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
     for row in rows:
         if row.text_content is None and row.part_type in _WORDS and '"raw"' in row.metadata:
-            raw = _object(row.metadata).get("raw")
+            raw = json_object(row.metadata).get("raw")
             words = raw.get(_WORDS[row.part_type]) if isinstance(raw, dict) else None
             found |= {row.ordinal: words} if isinstance(words, str) else {}
     return found
@@ -350,14 +350,15 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     )
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """An object from its JSON; empty for anything else."""
     value = _json(text)
     return value if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=512)
 def _common(text: str) -> dict[str, Any]:
-    return _object(text)
+    return json_object(text)
 
 
 def _json(text: str | None) -> Any:
@@ -385,7 +386,7 @@ def unpack_message(
             raise ValueError(f"its part {row.ordinal} is not text")
     # common metadata are parsed once, and only read
     metadata = [
-        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
+        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else json_object(text)
         for row in rows
     ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
@@ -600,6 +601,8 @@ class RowDigests(TableAccess):
     """Writes and checks the digests of rows."""
 
     queries = load_queries("row_digests")
+    #: Keep the digest of a row, though the row was written in this transaction.
+    forget_note: Sql[[str, str], None] = Sql("run", "name key")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -623,10 +626,6 @@ class RowDigests(TableAccess):
     def note_message(self, message_id: int) -> None:
         """Record that a part was added to a message with a digest."""
         self._run("note", name=_MESSAGES_NAME, key=str(message_id))
-
-    def forget_note(self, name: str, key: str) -> None:
-        """Keep the digest of a row, though the row was written in this transaction."""
-        self._run("forget_note", name=name, key=key)
 
     def put_payloads(self, digests: Mapping[str, bytes]) -> None:
         """Store the digests of file contents, by file id; needs a transaction."""
@@ -679,11 +678,9 @@ class RowDigests(TableAccess):
 
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
-        after = 0
-        while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
-            differ = self._differing(ids, message_digest)
+        for page in self._pages("page", _DIGEST_PAGE, half=DIGEST_BYTES):
+            differ = self._differing([row[0] for row in page], message_digest)
             yield from self._differing(differ, _former_message_digest) if differ else ()
-            after = ids[-1]
 
     def _differing(self, ids: Sequence[int], digest_function: _MessageDigest) -> list[int]:
         found = self._messages(ids, digest_function)

@@ -21,8 +21,7 @@ from lossless.model.records import ContextChange
 from lossless.model.times import parse_time, row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.bundles import BundleReader
-from lossless.store.bundles.writer import BundleWriter, message_copy
+from lossless.store.bundles import BundleReader, BundleWriter, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
 from lossless.transfer import merge_plan
@@ -340,7 +339,7 @@ class Merger:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
         # messages that a host put before older ones, where the imported log does not explain them
-        if moved := self._writer.moved(conversation_id):
+        if moved := tuple(id_ for id_, is_logged in self._writer.moved(conversation_id).items() if not is_logged):
             size = self._archive.context.tokens(conversation_id)
             change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
             self._archive.context.log(conversation_id, change, self._now)

@@ -133,7 +133,7 @@ def _keep_separate(
         _bootstrap(replace(asked, into=quarantined, accept=True), transcript)
     if report.status == "refused" and quarantined.archive_cause != "refused":
         with archive.writing():
-            archive.conversations.refuse(quarantined.id, asked.now)
+            archive.conversations.set_cause(quarantined.id, "refused", asked.now)
     return replace(report, quarantine_id=quarantined.id)
 
 

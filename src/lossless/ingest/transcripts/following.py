@@ -353,7 +353,7 @@ class TranscriptReading:
                 self.decide("accepted" if self.accept else "continued", reason, self.report.stored)
                 other = find_quarantine(self.archive, self.conversation, last.path, last.header_id)
                 if other is not None:
-                    self.archive.conversations.refuse(other.id, self.now)
+                    self.archive.conversations.set_cause(other.id, "refused", self.now)
 
 
 def find_quarantine(
