@@ -518,11 +518,13 @@ def _rank_kind(
     query = words.query
     if sort != "relevance":
         return _rank_terms(words, query, what, pool, sort, now, spoken)
-    query = replace(query, terms=query.terms + kin_terms(query.terms)) if query.is_english else query
+    if query.is_english and words.most_rows is None:  # counting the rows of frequent words takes too long otherwise
+        query = replace(query, terms=query.terms + kin_terms(query.terms))
     found = _rank_terms(words, query, what, pool, sort, now, spoken)
     if what != "message":
         return found
-    rare = _rare_terms(words, query, found[0]) if query.spread <= COURSE_SPREAD else ()
+    is_course = query.spread <= COURSE_SPREAD and words.most_rows is None
+    rare = _rare_terms(words, query, found[0]) if is_course else ()
     if rare:
         found = _rank_terms(words, replace(query, terms=query.terms + rare), what, pool, sort, now, spoken)
     hits, texts, weights = found
@@ -626,7 +628,7 @@ def _rank_terms(
     if echoes:
         repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, finder)
         hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
-    return hits, {text.id: text for text, _ in fresh}, weighed.weights
+    return hits, {text.id: text for text, _ in fresh}, weighed.weights[: len(words.query.terms)]
 
 
 def _wants_wishes(words: WordSearch, hits: Sequence[Hit]) -> bool:
