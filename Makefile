@@ -70,7 +70,7 @@ bench: $(VENV)/.full ## all benchmarks; figures go to bench/results
 	@$(RUN)/python -m bench.quality docs/quality.md
 
 docs: $(VENV)/.full ## regenerate the generated pages
-	$(RUN)/python -m lossless.settings.page docs/reference/settings.md
+	$(RUN)/python -m scripts.settings_page docs/reference/settings.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/aliases.md
 	$(RUN)/python -m lossless.recall.tools docs/reference/tools.md

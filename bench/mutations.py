@@ -193,8 +193,8 @@ MUTATIONS = (
     Mutation(
         "a place between two anchors is none",
         "ingest/match.py",
-        "        if left and right and self._may_all_be(shown, rows):",
-        "        if left and right and not shown:",
+        "        if anchored_before and anchored_after and self._may_all_be(shown, rows):",
+        "        if anchored_before and anchored_after and not shown:",
         "a message in other words is stored beside the one it was",
         "edits system",
         "host",
@@ -220,8 +220,8 @@ MUTATIONS = (
     Mutation(
         "deleted exchanges stay",
         "ingest/match.py",
-        '        gone.update((s, "removed") for s in said)',
-        '        gone.update((s, "removed") for s in said[:0])',
+        '        gone.update((s, "removed") for s in spoken)',
+        '        gone.update((s, "removed") for s in spoken[:0])',
         "the model sees what a user has deleted",
         "deletes",
         "host",
@@ -288,7 +288,7 @@ def source(mutation: Mutation) -> str:
     return (PACKAGE / mutation.file).read_text(encoding="utf-8")
 
 
-def runs_until_found(mutation: Mutation, most: int, seed: int = 1) -> int | None:
+def runs_until_found(mutation: Mutation, max_runs: int, seed: int = 1) -> int | None:
     """After how many runs the fuzzer notices, the host fuzzer after all of them; None when it does not."""
     if source(mutation).count(mutation.text) != 1:
         raise RuntimeError(f"{mutation.name}: its text does not stand in {mutation.file} once")
@@ -297,7 +297,7 @@ def runs_until_found(mutation: Mutation, most: int, seed: int = 1) -> int | None
         shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
         changed = source(mutation).replace(mutation.text, mutation.instead)
         (copy / mutation.file).write_text(changed, encoding="utf-8")
-        command = [sys.executable, "-m", f"bench.{mutation.fuzzer}_fuzz", "--runs", str(most), "--seed", str(seed)]
+        command = [sys.executable, "-m", f"bench.{mutation.fuzzer}_fuzz", "--runs", str(max_runs), "--seed", str(seed)]
         command += ["--kind", mutation.kind, "--as-it-is", *_OPTIONS[mutation.fuzzer]]
         done = subprocess.run(
             command,

@@ -1,9 +1,9 @@
 """The retention ladder: what is still known after history was folded, without a model. `python -m bench.retention`
 
-Each dialogue is compacted to a share of its tokens. Then facts are asked for: answers that stand verbatim in few
-messages. A fact counts (i) when it is in the assembled context, (ii) or in the text of ONE recall, (iii) or in one
-expansion of at most 4,000 tokens around the best evidence. Strict: only where the words come from a message that
-holds the answer to this question.
+Each dialogue is compacted to a share of what it takes in a prompt, as budgets count it. Then facts are asked for:
+answers that stand verbatim in few messages. A fact counts (i) when it is in the assembled context, (ii) or in the text
+of ONE recall, (iii) or in one expansion of at most 4,000 tokens around the best evidence. Strict: only where the words
+come from a message that holds the answer to this question.
 
 The summaries themselves: the share of questions (all but the adversarial ones) whose answer is whole in them, that is
 each word of it that carries meaning, and whole in one row; and the share of rows, and of sentences, that say little.
@@ -27,8 +27,9 @@ from bench import locomo
 from bench.measure import table, write
 from lossless.compaction.extract import EXPAND, LEAST_TERMS, condense, extract
 from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, split_units
-from lossless.compaction.summarise import leaf_target
-from lossless.model.context import MessageItem, prompt_tokens
+from lossless.compaction.summarise import SummarySource, summarise
+from lossless.model.budget import budget_tokens
+from lossless.model.context import MessageItem, framed_tokens, prompt_tokens
 from lossless.model.terms import chunk_terms
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.expand import ExpandRequest, expand
@@ -49,10 +50,13 @@ RECALL_TOKENS = 2_000
 EXPAND_TOKENS = 4_000
 #: An answer that stands in more messages than this is no fact of one of them.
 FEW = 3
-#: How history is folded here: into so many leaves, with room for the tail and the frame of each leaf.
+#: How history is folded here: into so many leaves, with room for the tail and the frame of each leaf; budgets count so
+#: many tokens for each token of a leaf.
 _LEAVES = 3
 _TAIL_TOKENS = 100
 _FRAME_TOKENS = 100
+_OVER_COUNT = 1.25
+_WHOLE = 10_000_000
 _AROUND = 16
 _SHORTEST = 3
 ROUNDS = (10, 30, 50, 100)
@@ -87,6 +91,9 @@ class Kept:
 
     raw_tokens: int
     tokens: int
+    #: The same in characters, which no estimate changes.
+    raw_chars: int
+    chars: int
     rungs: tuple[Rungs, ...]
     window: tuple[bool, ...]
 
@@ -127,13 +134,14 @@ def fold(engine: lossless.Engine, session: lossless.Session, budget: int) -> tup
     return "\n".join(str(message.get("content") or "") for message in made.messages), made.tokens
 
 
-def settings_for(tokens: int, budget: int) -> lossless.Settings:
-    """A few leaves of a size that lets them all stay in the budget, beside a short fresh tail."""
+def settings_for(sizes: Sequence[int], budget: int) -> lossless.Settings:
+    """A few leaves of messages of these sizes, so long that all stay in the budget, beside a short fresh tail."""
+    leaf = ((budget - _TAIL_TOKENS) // _LEAVES - _FRAME_TOKENS) / _OVER_COUNT
     return lossless.Settings(
         fresh_tail_count=4,
         fresh_tail_max_tokens=_TAIL_TOKENS,
-        leaf_chunk_tokens=max(200, tokens // _LEAVES + 1),
-        leaf_target_tokens=max(40, (budget - _TAIL_TOKENS) // _LEAVES - _FRAME_TOKENS),
+        leaf_chunk_tokens=max(200, sum(sizes) // _LEAVES + max(sizes)),
+        leaf_target_tokens=max(40, int(leaf)),
         leaf_min_fanout=2,
         condensed_min_fanout=1_000,
         condensed_min_fanout_hard=1_000,
@@ -142,21 +150,23 @@ def settings_for(tokens: int, budget: int) -> lossless.Settings:
     )
 
 
-def measure(session: lossless.Session, messages: Sequence[Any], facts: Sequence[Asked], budget: int | None) -> Kept:
-    """Store a conversation, fold it, and climb the ladder for each fact."""
+def measure(session: lossless.Session, messages: Sequence[Any], facts: Sequence[Asked], share: float) -> Kept:
+    """Store a conversation, fold it to a share of its size, and climb the ladder for each fact."""
     with lossless.open(":memory:", background=False) as plain_engine:
         plain_engine.append(session, messages)
-        tokens = plain_engine.archive.context_tokens(1)
+        whole = plain_engine.assemble(session, budget=_WHOLE).tokens
+        sizes = [item.tokens for item in plain_engine.archive.context.items(1)]
         newest = [stored.message.content for stored in plain_engine.archive.messages.in_order(1, limit=100_000)]
-    budget = budget or round(tokens * SHARE)
-    with lossless.open(":memory:", settings_for(tokens, budget), background=False) as engine:
+    budget = round(whole * share)
+    with lossless.open(":memory:", settings_for(sizes, budget), background=False) as engine:
         engine.append(session, messages)
         context, left = fold(engine, session, budget)
         now = engine.archive.messages.get(1).created_at
         opened = partial(_opened, engine, session, now)
         rungs = tuple(ladder(fact, (context, *opened(fact.question))) for fact in facts)
     window = _window(newest, budget)
-    return Kept(tokens, left, rungs, tuple(holds(window, fact, strict=True) for fact in facts))
+    kept = tuple(holds(window, fact, strict=True) for fact in facts)
+    return Kept(whole, left, sum(map(len, newest)), len(context), rungs, kept)
 
 
 def _opened(engine: lossless.Engine, session: lossless.Session, now: datetime, question: str) -> tuple[str, str]:
@@ -175,7 +185,7 @@ def _window(texts: Sequence[str], budget: int) -> str:
     """The newest texts that fit: what is left of history without summaries."""
     kept: list[str] = []
     for text in reversed(texts):
-        budget -= estimate_tokens(text)
+        budget -= framed_tokens(budget_tokens(text))
         if budget < 0:
             break
         kept.append(text)
@@ -195,14 +205,15 @@ def facts_of(dialogue: locomo.Dialogue) -> list[Asked]:
     return found
 
 
-def long_dialogues(path: Path, budget: int | None = None) -> list[dict[str, object]]:
+def long_dialogues(path: Path) -> list[dict[str, object]]:
     """The ladder on dialogues in the format of LoCoMo."""
     kept = []
     for dialogue in locomo.load(path):
         messages = [turn.incoming for turn in dialogue.turns]
-        kept.append(measure(dialogue.session, messages, facts_of(dialogue), budget))
+        kept.append(measure(dialogue.session, messages, facts_of(dialogue), SHARE))
     rungs = [rung for one in kept for rung in one.rungs]
     raw, left = sum(one.raw_tokens for one in kept), sum(one.tokens for one in kept)
+    chars = sum(one.chars for one in kept) / sum(one.raw_chars for one in kept)
     rows: list[dict[str, object]] = []
     for name, chosen in (("strict", [rung.strict for rung in rungs]), ("at all", [rung.loose for rung in rungs])):
         shares = [_percent(there) for there in zip(*chosen, strict=True)]
@@ -211,6 +222,7 @@ def long_dialogues(path: Path, budget: int | None = None) -> list[dict[str, obje
                 "what": f"{len(kept)} dialogues, {name}",
                 "facts": len(rungs),
                 "compression %": round(100 - 100 * left / raw, 1),
+                "in characters %": round(100 - 100 * chars, 1),
                 "(i) context": shares[0],
                 "(ii) + recall": shares[1],
                 "(iii) + expand": shares[2],
@@ -248,9 +260,10 @@ def _chunks(lines: Sequence[SourceMessage], limit: int) -> list[list[SourceMessa
 
 def _leaf(lines: Sequence[SourceMessage], share: float | None) -> str:
     size = sum(line.tokens for line in lines)
-    settings = lossless.Settings()
-    target = leaf_target(size, settings.leaf_target_tokens) if share is None else int(share * size)
-    return extract(lines, target, source_tokens=size) or ""
+    if share is not None:
+        return extract(lines, int(share * size), source_tokens=size) or ""
+    written = summarise(SummarySource(tuple(lines), tokens=size))
+    return written.text if written else ""
 
 
 def _leaves(dialogues: Sequence[_Sourced], share: float | None) -> list[str]:
@@ -326,8 +339,7 @@ def rounds() -> list[dict[str, object]]:
             for fact in PLANTED
             if fact.seq <= len(messages)
         ]
-        tokens = sum(estimate_tokens(text) for text in texts)
-        kept = measure(lossless.Session(key="rounds"), messages, facts, round(tokens * (100 - SEED[count][0]) / 100))
+        kept = measure(lossless.Session(key="rounds"), messages, facts, 1 - SEED[count][0] / 100)
         shares = [_percent(there) for there in zip(*(rung.loose for rung in kept.rungs), strict=True)]
         rows.append(
             {
@@ -335,6 +347,7 @@ def rounds() -> list[dict[str, object]]:
                 "raw tokens": kept.raw_tokens,
                 "compacted": kept.tokens,
                 "compression %": round(100 - 100 * kept.tokens / kept.raw_tokens, 1),
+                "in characters %": round(100 - 100 * kept.chars / kept.raw_chars, 1),
                 "facts": len(facts),
                 "in context %": shares[0],
                 "+ recall %": shares[1],

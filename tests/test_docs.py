@@ -31,7 +31,7 @@ RUN_ELSEWHERE = {"docs/models.md": "tests/llm/test_providers_docs.py"}
 #: Pages that look at an archive which somebody has filled.
 SEEDED = {"docs/reference/cli.md"}
 GENERATED = {
-    "settings.md": "lossless.settings.page",
+    "settings.md": "scripts.settings_page",
     "cli.md": "lossless.cli.reference",
     "aliases.md": "lossless.cli.reference",
     "tools.md": "lossless.recall.tools",

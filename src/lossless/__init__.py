@@ -45,7 +45,7 @@ if TYPE_CHECKING:
         SchemaUnknown,
         Stale,
     )
-    from lossless.files.references import StubPlan
+    from lossless.files.document import StubPlan
     from lossless.files.vault import FilePiece, OrphanFile
     from lossless.hosts.chat import chat
     from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
@@ -66,8 +66,7 @@ if TYPE_CHECKING:
         RebuildPlan,
         ReindexReport,
     )
-    from lossless.maintenance.rotate import RotateReport
-    from lossless.maintenance.rotation import StartRotationReport
+    from lossless.maintenance.rotate import RotateReport, StartRotationReport
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
     from lossless.maintenance.surgery.dissolve import DissolvePlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
@@ -127,9 +126,9 @@ if TYPE_CHECKING:
         TopSummaries,
     )
     from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.merge_plan import ImportReport
     from lossless.transfer.pages import PageFormat, PagesReport
-    from lossless.transfer.remnic_format import SessionBy
-    from lossless.transfer.reports import ImportReport, RemnicReport
+    from lossless.transfer.remnic_format import RemnicReport, SessionBy
     from lossless.transfer.transcripts import ImportOutcome
 
 __version__ = "0.1.0"
@@ -148,7 +147,7 @@ _PUBLIC = {
         "BadSetting GrantError GuardOpen LosslessError ModelAuth ModelBadAnswer ModelDenied ModelError "
         "ModelRateLimit ModelTimeout NoArchive NotAnArchive NotFound SchemaUnknown Stale"
     ),
-    "lossless.files.references": "StubPlan",
+    "lossless.files.document": "StubPlan",
     "lossless.files.vault": "FilePiece OrphanFile",
     "lossless.hosts.chat": "chat",
     "lossless.ingest.requests": "HistoryMatch RequestHistory ResentRequest StoredHistory",
@@ -164,8 +163,7 @@ _PUBLIC = {
     "lossless.maintenance.forget": "ForgetReport",
     "lossless.maintenance.prune": "PruneFilter PrunePlan PruneReport SizeReport VacuumReport",
     "lossless.maintenance.repair": "CleanPlan CleanReport RebuildPlan ReindexReport",
-    "lossless.maintenance.rotate": "RotateReport",
-    "lossless.maintenance.rotation": "StartRotationReport",
+    "lossless.maintenance.rotate": "RotateReport StartRotationReport",
     "lossless.maintenance.surgery.common": "BackupMaker ContextDiff OperationReport PreviewItem",
     "lossless.maintenance.surgery.dissolve": "DissolvePlan",
     "lossless.maintenance.surgery.focus": "FocusDraft FocusPlan FocusStatus",
@@ -197,9 +195,9 @@ _PUBLIC = {
     "lossless.store.versions": "Version",
     "lossless.store.views": "ArchiveTotals CacheTelemetry ContextSize ConversationDetails MessageStatus TopSummaries",
     "lossless.transfer.lossless_claw": "ExportReport",
+    "lossless.transfer.merge_plan": "ImportReport",
     "lossless.transfer.pages": "PageFormat PagesReport",
-    "lossless.transfer.remnic_format": "SessionBy",
-    "lossless.transfer.reports": "ImportReport RemnicReport",
+    "lossless.transfer.remnic_format": "RemnicReport SessionBy",
     "lossless.transfer.transcripts": "ImportOutcome",
 }
 _PLACES = {

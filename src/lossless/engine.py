@@ -32,7 +32,6 @@ from lossless.store.archive import Archive
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
 
     from lossless.compaction.compactor import Compactor, TurnOutcome
     from lossless.compaction.plan import Pass
@@ -48,8 +47,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.prompts import EvidenceMemory
-    from lossless.maintenance.rotate import RotateReport
-    from lossless.maintenance.rotation import Rotation
+    from lossless.maintenance.rotate import RotateReport, Rotation
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.group import Surgery
     from lossless.maintenance.verify import Verification
@@ -131,7 +129,7 @@ class Engine:
     @cached_property
     def rotation(self) -> Rotation:
         """Shortens hosts' transcripts that are completely stored."""
-        from lossless.maintenance.rotation import Rotation
+        from lossless.maintenance.rotate import Rotation
 
         return Rotation(self._parts, self.transcripts)
 
@@ -303,18 +301,13 @@ class Engine:
                 made, evidence = self._assembled(conversation, prompt_request)
         self._parts.sent[conversation.id] = made.tokens
         if record and not self.archive.read_only and not self._parts.no_writes(session):
-            self._record(conversation, made, evidence)
+            # a failure to write does not fail the prompt
+            with suppress(ArchiveError), self.archive.writing():
+                if evidence is not None:
+                    evidence.save(made.evidence)
+                detail, size = assembly.receipt_detail(made.receipt), (made.tokens, made.receipt.capacity)
+                self.archive.prompts.add_receipt(conversation.id, *size, detail, self.clock())
         return made
-
-    def _record(self, conversation: Conversation, made: Assembled, evidence: EvidenceMemory | None) -> None:
-        """Records the evidence and the receipt of a prompt; a failure to write does not fail the prompt."""
-        from lossless.context.run import receipt_detail
-
-        with suppress(ArchiveError), self.archive.writing():
-            if evidence is not None:
-                evidence.save(made.evidence)
-            detail = receipt_detail(made.receipt)
-            self.archive.prompts.add_receipt(conversation.id, made.tokens, made.receipt.capacity, detail, self.clock())
 
     def _assembled(
         self, conversation: Conversation, request: AssembleRequest
@@ -327,7 +320,12 @@ class Engine:
             from lossless.maintenance.prompts import EvidenceMemory
 
             evidence = EvidenceMemory(self._parts, conversation, request.prompt)
-        search = self._quotes(conversation.id)
+
+        def search(term: str) -> list[tuple[str, str]]:
+            """Messages of users and assistants about a term, oldest first."""
+            found = self.archive.search.quotes(conversation.id, term, 32)
+            return [(f"msg#{id_}, {role}, {at}", content) for id_, role, at, content in found]
+
         source = None if evidence is None else (evidence.known, evidence.choose)
         return assemble(self.archive, conversation.id, request, search, self.vault, source), evidence
 
@@ -336,15 +334,6 @@ class Engine:
         if limit < 1:
             raise BadInput(f"a limit must be a positive number, not {limit!r}")
         return self.archive.prompts.receipts(self._parts.conversation_id(session), limit)
-
-    def _quotes(self, conversation_id: int) -> Callable[[str], list[tuple[str, str]]]:
-        """A search for the recall cue: messages of users and assistants about a term, oldest first."""
-
-        def search(term: str) -> list[tuple[str, str]]:
-            found = self.archive.search.quotes(conversation_id, term, 32)
-            return [(f"msg#{id_}, {role}, {at}", content) for id_, role, at, content in found]
-
-        return search
 
     # --- search ---
 
@@ -425,7 +414,7 @@ class Engine:
 
         Raises `BadInput` for a query with more rows, or that takes longer.
         """
-        from lossless.store.database import run_owner_query
+        from lossless.store.views import run_owner_query
 
         return run_owner_query(self.archive.database, query, params, limit, seconds)
 
@@ -724,9 +713,7 @@ class Engine:
     def __enter__(self) -> Engine:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

@@ -78,6 +78,10 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits several", 9_614_883),
         ("edits and cuts off", 9_606_763),
         ("edits and cuts off", 9_613_394),
+        ("edits and cuts off", 770_461),
+        ("edits and cuts off", 770_680),
+        ("edits and cuts off", 770_030),
+        ("own placeholder", 9_707_077),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -244,11 +244,14 @@ def test_the_tail_and_the_least_leaf_follow_the_history_budget() -> None:
     assert (policy.fresh_tail_max_tokens, policy.least_leaf_tokens) == (12_000, 10_000)
     assert policy.condensed_target_tokens == 2_000
     small = policy_from(Settings()).within(16_000)
-    assert (small.least_leaf_tokens, small.leaf_target_tokens, small.condensed_target_tokens) == (8_800, 960, 960)
-    assert small.prefix_target(16_000) == 2_400, "summaries take a small share of a small budget"
+    assert (small.least_leaf_tokens, small.leaf_target_tokens, small.condensed_target_tokens) == (8_800, 1_600, 1_600)
+    assert small.prefix_target(16_000) == 3_200, "summaries take a small share of a small budget"
+    given = [policy_from(Settings(leaf_target_tokens=tokens)).within(16_000) for tokens in (300, 3_000, 9_000)]
+    assert [policy.leaf_target_tokens for policy in given] == [300, 3_000, 3_520], "a length that is set holds"
     assert policy_from(Settings()).within(1_000_000).least_leaf_tokens == 10_000, "half a chunk is always enough"
     assert policy_from(Settings(fresh_tail_max_tokens=5)).within(40_000).fresh_tail_max_tokens == 5
-    assert policy_from(Settings(fresh_tail_max_tokens=-1)).within(40_000).fresh_tail_max_tokens is None
+    unlimited = policy_from(Settings(fresh_tail_max_tokens=-1)).within(16_000)
+    assert (unlimited.fresh_tail_max_tokens, unlimited.leaf_target_tokens) == (None, 2_400), "as the reference has it"
 
 
 def test_a_sweep_takes_more_of_the_tail_where_the_budget_is_small() -> None:

@@ -12,8 +12,8 @@ def test_the_receipt_says_what_is_in_and_what_is_not_and_why() -> None:
     slip = make_receipt(
         choose(candidates, rules),
         rules,
-        extras={"pins": 15, "cue": 0},
-        left_out=[("pin 7", "over its share")],
+        {"pins": 15, "cue": 0},
+        [("pin 7", "over its share")],
         repairs=[MessageRepair("missing result noted", 2)],
     )
     assert slip.included == (("sum_1", "verbatim"), ("msg#4", "verbatim"), ("msg#5", "verbatim"))

@@ -15,7 +15,7 @@ from lossless.context.render import (
     stub_with_file,
     summary_message,
 )
-from lossless.files.references import tool_reference
+from lossless.files.document import tool_reference
 from lossless.model.messages import Message, ToolResult
 from tests.context.contexts import stored_brief
 

@@ -13,13 +13,12 @@ from lossless import formats
 from lossless.errors import ArchiveCorrupt, BadInput, NotFound
 from lossless.files.intercept import intercept, restore_message
 from lossless.files.recipe import (
-    FileSlice,
-    RecipeStep,
     base64_form,
+    check_recipe,
     decode_base64,
     encode_base64,
-    recipe_from_json,
-    recipe_to_json,
+    file_slice,
+    recipe_step,
     restore_document,
     with_value,
 )
@@ -96,21 +95,21 @@ def test_an_unknown_form_is_refused() -> None:
 
 
 def test_a_recipe_survives_json() -> None:
-    steps = (
-        RecipeStep(
+    steps = [
+        recipe_step(
             ("content",),
-            (((), ((0, 3), "x", FileSlice("file_a"), FileSlice("file_b", "base64", None, None))),),
+            (((), ([0, 3], "x", file_slice("file_a"), file_slice("file_b", "base64", None, None))),),
         ),
-        RecipeStep(("content", 1), ((("a", 0), (FileSlice("file_c", "utf-8", 2, 5),)),), {"a": ["", 1.5]}),
-        RecipeStep((), (((), (FileSlice("file_d", "json", 1),)),)),
-    )
-    assert recipe_from_json(json.loads(json.dumps(recipe_to_json(steps)))) == steps
+        recipe_step(("content", 1), ((("a", 0), (file_slice("file_c", "utf-8", 2, 5),)),), {"a": ["", 1.5]}),
+        recipe_step((), (((), (file_slice("file_d", "json", 1),)),)),
+    ]
+    assert check_recipe(json.loads(json.dumps(steps))) == steps
 
 
 @pytest.mark.parametrize("recipe", [None, 3, [3], [{}], [{"at": 1, "holes": []}], [{"at": [], "holes": [[[], [{}]]]}]])
 def test_a_recipe_that_cannot_be_read_is_refused(recipe: Any) -> None:
     with pytest.raises(BadInput, match="cannot read"):
-        recipe_from_json(recipe)
+        check_recipe(recipe)
 
 
 def test_a_missing_file_is_said() -> None:
@@ -125,24 +124,24 @@ def test_a_missing_file_is_said() -> None:
 @pytest.mark.parametrize(
     ("step", "data"),
     [
-        (RecipeStep(("content", 5), (((), ("x",)),)), b""),
-        (RecipeStep(("nothing",), (((), ("x",)),)), b""),
-        (RecipeStep(("content", "a"), (((), ("x",)),)), b""),
-        (RecipeStep(("content",), (((), ((0, 1),)),)), b""),
-        (RecipeStep(("content",), (((), (FileSlice("file_a"),)),)), b"\xff\xfe"),
-        (RecipeStep(("content",), (((), (FileSlice("file_a", "json"),)),)), b"{"),
-        (RecipeStep(("content",), (((), (FileSlice("file_a", "rot13"),)),)), b"x"),
-        (RecipeStep(("content",), ((("a",), ("x",)),)), b""),
+        (recipe_step(("content", 5), (((), ("x",)),)), b""),
+        (recipe_step(("nothing",), (((), ("x",)),)), b""),
+        (recipe_step(("content", "a"), (((), ("x",)),)), b""),
+        (recipe_step(("content",), (((), ([0, 1],)),)), b""),
+        (recipe_step(("content",), (((), (file_slice("file_a"),)),)), b"\xff\xfe"),
+        (recipe_step(("content",), (((), (file_slice("file_a", "json"),)),)), b"{"),
+        (recipe_step(("content",), (((), (file_slice("file_a", "rot13"),)),)), b"x"),
+        (recipe_step(("content",), ((("a",), ("x",)),)), b""),
     ],
 )
-def test_a_recipe_that_does_not_fit_is_said(step: RecipeStep, data: bytes) -> None:
+def test_a_recipe_that_does_not_fit_is_said(step: dict[str, Any], data: bytes) -> None:
     with pytest.raises(ArchiveCorrupt, match="cannot be rebuilt"):
         restore_document({"content": [1, 2]}, [step], lambda _: data)
 
 
 def test_frames_can_be_used_again() -> None:
     frame: dict[str, Any] = {"data": ""}
-    step = RecipeStep(("content", 0), ((("data",), ("x",)),), frame)
+    step = recipe_step(("content", 0), ((("data",), ("x",)),), frame)
     for _ in range(2):
         assert restore_document({"content": [1, 2]}, [step], lambda _: b"") == {"content": [{"data": "x"}, 2]}
     assert frame == {"data": ""}

@@ -24,7 +24,7 @@ ADAPTERS = {
     "hermes": ("hermes", "agent", "hermes", "agents_hermes", "hermes"),
     "chat": (None, None, "chat", "chat_loop", "chat"),
 }
-MOST_LINES = 180
+MOST_LINES = 350
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

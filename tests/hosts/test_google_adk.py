@@ -25,8 +25,7 @@ from google.adk.runners import InMemoryRunner
 from google.genai import types
 
 from lossless.hosts.adapter import WindowSync
-from lossless.hosts.google_adk import LosslessPlugin
-from lossless.hosts.google_messages import AgentView
+from lossless.hosts.google_adk import AgentView, LosslessPlugin
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator

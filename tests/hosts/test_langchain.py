@@ -25,8 +25,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.graph import START, MessagesState, StateGraph
 
 from lossless.hosts.adapter import WindowSync
-from lossless.hosts.langchain import LosslessMiddleware
-from lossless.hosts.langchain_messages import from_langchain, to_langchain
+from lossless.hosts.langchain import LosslessMiddleware, from_langchain, to_langchain
 from lossless.hosts.langgraph import LosslessSaver
 
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from pydantic_ai import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 from lossless.hosts.adapter import WindowSync
-from lossless.hosts.pydantic_ai import Lossless
-from lossless.hosts.pydantic_messages import from_pydantic, to_pydantic
+from lossless.hosts.pydantic_ai import Lossless, from_pydantic, to_pydantic
 from lossless.providers.token_limits import recall_tool_tokens
 
 if TYPE_CHECKING:

@@ -4,10 +4,11 @@
 - Missing between two shown events: at most one exchange leaves the context (`GONE`); a longer run, and tool rounds,
   stay: the host only saves room. What comes and goes (`transient`) leaves.
 - Missing behind the last shown one: it leaves if the host went on differently. If it shows nothing after it, the
-  host may have gone back or may show an old window: nothing is demanded (`EITHER`). Nor is it where only an edited
-  message is known and the very short one behind it says what the newest said: the host may have gone on from the edit
-  with the same word, or the window has moved on to its newest message, behind a notice that changes. Content cannot
-  decide that, so it may be a replay, as far as `ambiguous` says.
+  host may have gone back or may show an old window: nothing is demanded (`EITHER`). Nor is it where what follows it
+  is very short and says what the newest row says: another branch with the same word, or a window that leaves out
+  what is between. Nor where only an edited message is known and the very short one behind it says what the newest
+  said: the host may have gone on from the edit with the same word, or the window has moved on to its newest message,
+  behind a notice that changes. Content cannot decide that, so it may be a replay, as far as `ambiguous` says.
 - An unknown head in place of two or more rows is the host's own summary: a row, never a version.
 - Missing in front: the window slid, all stays. The system prompt is no anchor; with nothing else in common, all stays.
 - The order is the host's.
@@ -115,6 +116,7 @@ class Expected:
         first, last = (body[0], body[-1]) if body else (len(old), -1)
         spoken = [unit for unit in listed if unit.words.role != "system"]
         went_on = bool(body) and spoken[-1] is not old[last] and not _looks_old(spoken, old, last)
+        went_on = went_on and not _may_leave_out(spoken, old, last)
         went_on = went_on and not (len(body) == 1 and old[last] in edited and _may_have_moved_on(spoken, old))
         for run in _runs(old, here):
             for place in run:
@@ -140,6 +142,13 @@ def _looks_old(spoken: list[Unit], old: list[Unit], last: int) -> bool:
     """Whether what follows the last known message says just what followed it before: it looks like an old window."""
     fresh = [unit.words for unit in spoken[spoken.index(old[last]) + 1 :]]
     return fresh == [unit.words for unit in old[last + 1 : last + 1 + len(fresh)]]
+
+
+def _may_leave_out(spoken: list[Unit], old: list[Unit], last: int) -> bool:
+    """Whether a very short message with the words of the newest one, which is further on, follows the last known."""
+    newest = next(unit for unit in reversed(old) if unit.words.role != "system")
+    fresh = spoken[spoken.index(old[last]) + 1 :][:1]
+    return len(old) - last > 2 and any(unit.words.is_short and unit.words.said == newest.words.said for unit in fresh)
 
 
 def _may_have_moved_on(spoken: list[Unit], old: list[Unit]) -> bool:

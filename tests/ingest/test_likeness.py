@@ -80,6 +80,10 @@ def test_a_mark_of_the_host_is_a_reduction(shown: str) -> None:
         ("old ones left out", "more left out"),
         ("", "[cleared]"),
         (LONG, LONG + " [truncated]"),
+        ("Fix the parser of the long configuration files", "Fix the truncation"),
+        (f"Tell me all:\n{LONG}", "Tell me all:\nof the lines that were omitted"),
+        ("Say it in a few words of your own, please", "Say it in a few words (clear ones), please"),
+        ("I see why it fails: the text is truncated.", "I SEE WHY IT FAILS: THE TEXT IS TRUNCATED."),
     ],
 )
 def test_fewer_words_another_order_and_other_signs_are_edits(stored: str, shown: str) -> None:
@@ -163,6 +167,7 @@ def test_a_short_text_beside_a_call_proves_nothing() -> None:
     assert ALIKE <= score_likeness(message("ok.", "assistant"), calling("ok.")) < 1.0
     text = "I look into the first folder of it."
     assert score_likeness(calling(text), message(text, "assistant")) == 1.0
+    assert score_likeness(message("", "assistant"), calling("")) == 0.0  # of thinking alone
 
 
 def test_a_call_under_an_id_that_is_used_again_is_told_by_its_arguments() -> None:

@@ -53,7 +53,7 @@ class Lines:
 
     def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
         is_loud = all(self.shown[w][3:] == self.stored[s][3:].upper() for w, s in pairs)
-        return is_loud or len(self.shown) == len(self.stored) >= 4
+        return is_loud or len(pairs) == len(self.shown) == len(self.stored) >= 4
 
 
 def lay(
@@ -191,6 +191,30 @@ def test_nothing_in_common(size: int, more: int) -> None:
     found = lay([line(n, "strange") for n in range(more)], stored, range(size // 2, size + 1))
     assert found.is_disjoint
     assert (found.gone, found.versions, found.likely, found.ambiguous) == ({}, frozenset(), 0, 0)
+
+
+def test_short_and_shortened_messages_move_with_their_neighbours() -> None:
+    """Rule: a run that was moved is one run: nothing in it is new or in doubt."""
+    rows = [*log(4), "u: yes", line(5), "t: one two three four", line(7), *log(12)[8:]]
+    moved = [*rows[4:6], "t: one two three [cut]", rows[7]]
+    found = lay([*moved, *rows[:4], *rows[8:]], rows)
+    assert found.rows == (4, 5, 6, 7, 0, 1, 2, 3, *range(8, 12))
+    assert found.versions == frozenset({2})
+    assert (found.ambiguous, dict(found.gone)) == (0, {})
+
+
+def test_a_short_text_before_its_later_neighbour_has_moved_on() -> None:
+    """Rule: a window that begins with "thanks" and what followed the second one begins there; nothing was deleted."""
+    rows = ["u: thanks", line(1), "u: thanks", *log(9)[3:]]
+    assert lay([*rows[2:], line(9)], rows, follows=True) == MatchResult((*range(2, 9), None))
+
+
+def test_a_translation_after_an_unchanged_beginning_is_versions() -> None:
+    """Rule: tool results and very short texts may be unchanged; a longer text may not."""
+    rows = ["u: yes", *log(6)[1:], "t: nothing"]
+    loud = ["u: yes", *(f"{text[:3]}{text[3:].upper()}" for text in rows[1:6]), "t: nothing"]
+    assert lay(loud, rows, follows=True).rows == tuple(range(7))
+    assert lay([*loud[:4], "u: other words", "a: of a branch"], rows, follows=True).gone
 
 
 def test_a_system_prompt_and_a_word_of_long_ago_anchor_nothing() -> None:
@@ -344,11 +368,11 @@ def test_the_overlap_of_repeats_is_the_longest(data: st.DataObject, before: list
 
 
 @pytest.mark.parametrize(
-    ("first", "has_left", "row"),
+    ("first", "is_abandoned", "row"),
     [("u: one way home now", False, 2), ("u: two roads there", False, None), ("u: two roads there", True, None)],
 )
 def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(
-    first: str, has_left: bool, row: int | None
+    first: str, is_abandoned: bool, row: int | None
 ) -> None:
     """The word stands as far behind what is certain in both branches; the user message before it decides."""
     stored = ["u: one way home", "a: hm", "u: ok"]
@@ -359,7 +383,7 @@ def test_a_word_behind_a_message_of_another_branch_belongs_to_that_branch(
         Lines(shown, stored),
         last=range(3),
         follows=True,
-        has_left=lambda n: has_left and n == 0,
+        is_abandoned=lambda n: is_abandoned and n == 0,
     )
     assert found.rows[2] == row
 

@@ -167,6 +167,28 @@ def test_a_result_that_was_pending_has_its_final_words(engine: lossless.Engine, 
 # --- repeats and returns --------------------------------------------------------------------------
 
 
+def test_a_window_may_begin_with_a_shortened_result(engine: lossless.Engine) -> None:
+    window = [user("Make it now, please"), calls(CALL), result(CALL, "All 93 targets were built"), *TALK]
+    engine.sync(SESSION, window)
+    moved = [result(CALL, "[cleared]"), *TALK, user("And now the next one, please")]
+    assert engine.sync(SESSION, moved).stored == 1
+    again = [calls(CALL), *moved]  # a message more in front of it
+    assert engine.sync(SESSION, again).stored == 0
+    assert context(engine)[:3] == ["Make it now, please", "", "All 93 targets were built"]
+
+
+@pytest.mark.parametrize(
+    ("half", "whole"), [("half \ud83d", "half \U0001f600 of it"), ("half \ud83d of", "half \ud83d of it")]
+)
+def test_half_a_character_does_not_hide_a_message(engine: lossless.Engine, half: str, whole: str) -> None:
+    """SQLite cannot store a lone surrogate; what is compared is what it stores."""
+    engine.sync(SESSION, [*TALK, user(half), user("and the other half")])
+    merged = user(f"{half}\n\nand the other half")
+    assert engine.sync(SESSION, [*TALK, merged, answer(half)]).stored == 1
+    assert engine.sync(SESSION, [*TALK, merged, answer(whole)]).stored == 0
+    assert contents(engine)[-1] == whole.replace("\ud83d", "\ufffd")
+
+
 def test_repeated_short_answers_in_moving_windows_are_kept_or_counted(engine: lossless.Engine) -> None:
     log = [user("yes") if n % 2 else answer("Shall I go on?") for n in range(20)]
     missing = sum(engine.sync(SESSION, log[max(0, end - 6) : end]).ambiguous for end in range(2, 21, 2))

@@ -267,6 +267,11 @@ def test_the_same_question_after_another_branch_may_be_a_new_one(engine: lossles
     assert engine.sync(SESSION, said(*LOG[:3], "a: in the kennel")).ambiguous == 1
 
 
+def test_a_short_question_with_another_answer_may_be_asked_again(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG[:2], "u: ok", "a: it is fed now"))
+    assert engine.sync(SESSION, said(*LOG[:2], "u: ok", "a: nobody has fed it")).ambiguous == 1
+
+
 # --- edits ----------------------------------------------------------------------------------------
 
 LOG = (

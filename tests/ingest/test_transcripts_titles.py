@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.ingest.transcripts import open_transcript
-from lossless.ingest.transcripts.entries import MAX_TITLE_CHARS, title_from_prompt
+from lossless.ingest.transcripts.fields import MAX_TITLE_CHARS
+from lossless.ingest.transcripts.fields import title as title_from_prompt
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,9 +16,9 @@ import pytest
 
 import lossless
 from lossless.errors import ArchiveCorrupt, ArchiveError, ArchiveLocked, BadInput, NotAnArchive, NotFound
-from lossless.files.backup import backup_folder
 from lossless.files.vault import Vault
 from lossless.maintenance import backup
+from lossless.maintenance.backup import backup_folder
 from lossless.maintenance.prune import PruneFilter
 from lossless.maintenance.verify import verify_archive
 from lossless.store.archive import Archive

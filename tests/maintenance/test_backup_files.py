@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.files.backup import backup_folder, restore_payloads
 from lossless.files.vault import Vault
 from lossless.maintenance import backup
+from lossless.maintenance.backup import backup_folder, restore_payloads
 from lossless.model.identity import file_id
 from lossless.model.messages import StoredFile
 from tests.maintenance.keeping import NOW, open_engine

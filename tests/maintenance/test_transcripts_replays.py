@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless import Incoming
-from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap
+from lossless.ingest.transcripts.bootstrap import bootstrap
+from lossless.ingest.transcripts.following import BootstrapRequest
 from lossless.ingest.transcripts.reading import open_transcript
 from tests.faults import SESSION, contents, context, open_engine, problems
 from tests.maintenance.keeping import NOW

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
-import apsw
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.model import search_text
-from lossless.model.search_text import WORD, fold_offsets, fold_text, stem, strip_marks
+from lossless.model.search_text import WORD, fold_offsets, fold_text, strip_marks
 
 
 @pytest.mark.parametrize(
@@ -54,28 +50,6 @@ def test_words_are_parted_by_underscores() -> None:
 
 def test_unmark_keeps_case() -> None:
     assert strip_marks("Cafe\u0301") == "Cafe"
-
-
-@pytest.mark.parametrize("name", ["json/__init__.py", "json/decoder.py", "json/encoder.py"])
-def test_stems_are_those_of_the_index(name: str) -> None:
-    tokenizer = apsw.Connection(":memory:").fts5_tokenizer("porter", ["unicode61"])
-    source = (Path(json.__file__).parent.parent / name).read_text()
-    for word in sorted(set(WORD.findall(fold_text(source)))):
-        tokens = tokenizer(
-            word.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False
-        )
-        assert tokens == [stem(word)]
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        *(("relational", "relat"), ("hopping", "hop"), ("hoping", "hope"), ("flies", "fli")),
-        *(("миграциями", "миграц"), ("базы", "баз"), ("он", "он"), ("größen", "größen"), ("x86", "x86")),
-    ],
-)
-def test_stem(word: str, expected: str) -> None:
-    assert stem(word) == expected
 
 
 def test_stop_words_are_folded() -> None:

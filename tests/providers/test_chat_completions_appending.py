@@ -53,7 +53,7 @@ def ask(keeping: TurnRecorder, path: str, text: str, fate: str, reply: str) -> l
     elif fate == "cut off":
         said = events(path, Say(reply), turn.body)
         for event in said[: len(said) // 2]:
-            turn.feed(event)
+            turn.stream.feed(event)
         turn.broken()
     return [words(message) for message in keeping.dialect.window(turn.body)]
 
@@ -96,7 +96,7 @@ def test_a_reply_that_was_kept_is_not_kept_again() -> None:
         keeping = TurnRecorder(opened, SESSION, dialect, history="append")
         turn = keeping.turn({"model": "m", "messages": [{"role": "user", "content": "go"}]})
         for event in events(path, Say("the whole reply"), turn.body):
-            turn.feed(event)
+            turn.stream.feed(event)
         turn.end()
         turn.broken()  # the client was gone before the last event
         assert opened.verify().messages == 2

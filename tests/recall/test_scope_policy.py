@@ -166,7 +166,7 @@ def test_the_owner_sees_all_and_nobody_sees_nothing() -> None:
 
 def test_rules_hold_for_hosts_and_agents() -> None:
     rules = ("agent:support:**=session", "claude-code:**=project")
-    policy = lossless.Settings(recall_scope_overrides=rules)  # type: ignore[arg-type]
+    policy = lossless.Settings(recall_scope_overrides=rules)
     reaches = {mark: recall_reach(policy, Caller(session)) for mark, session in SESSIONS.items()}
     assert set(reaches.values()) == {"session", "project", "all"}
     assert (reaches["loquat"], reaches["quince"], reaches["sloe"]) == ("session", "project", "all")
@@ -175,7 +175,7 @@ def test_rules_hold_for_hosts_and_agents() -> None:
     assert set(visible_conversations(archive, by_run, policy) or ()) == {numbers["quince"], numbers["medlar"]}
     for wrong in ("agent:**", "=all", "agent:**=some"):
         with pytest.raises(BadSetting, match="recallScopeOverrides"):
-            lossless.Settings(recall_scope_overrides=(wrong,))  # type: ignore[arg-type]
+            lossless.Settings(recall_scope_overrides=(wrong,))
 
 
 def test_a_delegated_reader_sees_no_more_than_its_parent() -> None:

@@ -22,8 +22,7 @@ from starlette.requests import Request as HttpRequest
 import lossless
 from lossless.errors import BadInput
 from lossless.serve.access import Access, AccessGranted, load_proxy_token
-from lossless.serve.proxy import Proxy, ProxyOptions
-from lossless.serve.proxy_relay import SSEReader, encode_sse
+from lossless.serve.proxy import Proxy, ProxyOptions, SSEReader, encode_sse
 from lossless.testing.provider import Provider, Request, Say, Status
 from tests.serve.proxy_kit import TOKEN, post, proxied, streamed
 from tests.serve.test_proxy import said

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.serve.proxy_relay import SSEReader
+from lossless.serve.proxy import SSEReader
 
 BLANKS = st.sampled_from([b"\n\n", b"\r\n\r\n", b"\r\r"])
 LINES = st.sampled_from(

@@ -97,7 +97,7 @@ def test_a_list_is_needed() -> None:
 )
 def test_all_conditions_must_hold(match: dict[str, Any], given: dict[str, Any], holds: bool) -> None:
     (parsed,) = rules(rule(**match))
-    assert parsed.holds(**given) is holds
+    assert (choose_override((parsed,), **given) is parsed) is holds
 
 
 def test_the_most_specific_rule_applies_and_of_equals_the_first() -> None:
@@ -138,7 +138,7 @@ def test_the_choice_is_never_beaten(candidates: list[ContextThresholdOverride]) 
     settings = Settings(context_threshold_overrides=tuple(candidates))
     given = {"provider": "p", "model": "m", "window": 20, "session": "s"}
     best = choose_override(settings.context_threshold_overrides, **given)  # type: ignore[arg-type]
-    holding = [one for one in candidates if one.holds(**given)]  # type: ignore[arg-type]
+    holding = [one for one in candidates if choose_override((one,), **given)]  # type: ignore[arg-type]
     assert (best is None) == (not holding)
     if best is not None:
         assert best == next(one for one in holding if one.specificity == max(item.specificity for item in holding))

@@ -10,7 +10,8 @@ import pytest
 import lossless
 from lossless.settings.declared import SETTINGS
 from lossless.settings.load import RETIRED_KEYS
-from lossless.settings.page import manifest_schema, settings_page
+from lossless.settings.page import manifest_schema
+from scripts.settings_page import settings_page
 
 PACKAGE = Path(lossless.__file__).parent
 BRIDGE = PACKAGE.parents[1] / "bridges" / "openclaw"

@@ -23,7 +23,7 @@ from .claws import bytes_of, rows
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.transfer.reports import ImportReport, RemnicReport
+    from lossless import ImportReport, RemnicReport
 
 IMPORTS = {"claw": import_lossless_claw, "remnic": import_remnic, "archive": import_archive}
 #: What an archive says, table by table, without numbers that it gives itself.

@@ -18,8 +18,7 @@ from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.store.archive import Archive
 from lossless.store.messages import NewMessage
 from lossless.store.versions import Version
-from lossless.transfer.archive_file import import_archive
-from lossless.transfer.archive_format import is_archive
+from lossless.transfer.archive_file import import_archive, is_archive
 from lossless.transfer.lossless_claw import TransferOptions
 
 from .claws import rows, run

@@ -19,7 +19,7 @@ from .claws import Line, Talk, real, rows, run, toy
 from .moves import bring, nothing_new, said, to_claw, vault
 
 if TYPE_CHECKING:
-    from lossless.transfer.reports import ImportReport
+    from lossless import ImportReport
 
 FIXTURES = os.environ.get("LOSSLESS_FIXTURES")
 

@@ -16,7 +16,7 @@ from tests.maintenance.keeping import open_engine, words
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.transfer.reports import ImportReport
+    from lossless import ImportReport
 
 SECRET = "ghp_" + "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6Q7r8"
 SESSION = lossless.Session(key="agent:main:main", id="run-1")

@@ -21,7 +21,7 @@ from .claws import Line, Talk, bytes_of, real, rows, run, toy
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.transfer.reports import RemnicReport
+    from lossless import RemnicReport
 
 NODES = "SELECT id, session_id, depth, parent_id, msg_start, msg_end FROM lcm_summary_nodes ORDER BY id"
 TURNS = "SELECT content FROM lcm_messages WHERE session_id = ? ORDER BY turn_index"

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
-from lossless.transfer.transcripts import find_files, import_transcript
+from lossless.transfer.transcripts import TranscriptImporter, find_files
 from tests.maintenance.transcript_files import TranscriptFile
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def test_an_import_that_was_stopped_goes_on(tmp_path_factory: pytest.TempPathFac
     path = export(folder / "conversations.json", 5)
     with lossless.open(":memory:", lossless.Settings(), background=False) as engine:
         for stop in stops:
-            assert len(list(islice(import_transcript(engine._parts, "chatgpt", path), stop))) == stop
+            assert len(list(islice(TranscriptImporter(engine._parts, "chatgpt").import_file(path), stop))) == stop
         assert {outcome.status for outcome in engine.transfer.import_transcripts("chatgpt", [path])} <= {
             "imported",
             "up-to-date",

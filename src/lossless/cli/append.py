@@ -16,26 +16,23 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import command, dry_run_option, number_option, text_type
+from lossless.cli.commands import Invocation, command, dry_run_option, number_option, text_type
 from lossless.cli.failures import CommandFailed
-from lossless.cli.options import LAST, LIVE, ConversationTarget, session_key_option, usage_error
+from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
 from lossless.cli.output import pick_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import BadMessage, LosslessError
 from lossless.ingest import events
 from lossless.model.conversations import Session
-from lossless.model.messages import Incoming
+from lossless.model.messages import Incoming, JsonObject
 from lossless.model.times import from_epoch, parse_time
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from datetime import datetime
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.model.messages import JsonObject
 
 #: A longer line is no message.
 MAX_LINE_BYTES = 100 * 1024 * 1024
@@ -72,20 +69,16 @@ def read_lines(
         if advance:
             advance(len(raw))
         if too_long:
-            _skip_line(stream, raw, advance)
+            while raw and not raw.endswith(b"\n"):  # the rest of the line
+                raw = stream.readline(1024 * 1024)
+                if advance:
+                    advance(len(raw))
             yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
                 yield InputLine(file, number, unwrap(parse(raw)), len(raw))
             except ValueError as error:
                 yield InputLine(file, number, problem=str(error))
-
-
-def _skip_line(stream: BinaryIO, raw: bytes, advance: Callable[[int], None] | None) -> None:
-    while raw and not raw.endswith(b"\n"):
-        raw = stream.readline(1024 * 1024)
-        if advance:
-            advance(len(raw))
 
 
 def parse(raw: bytes) -> Any:
@@ -148,20 +141,22 @@ _NAMED = 20
 _COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 
-def session_options(function: Any) -> Any:
-    """Options that say whose messages they are; at least one is needed."""
-    function = click.option("--session-id", type=text_type, help="The host's id of this run.")(function)
-    return session_key_option("The session key: any name, which may be new, or @last or @live.")(function)
-
-
-def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Session:
-    """The session that the options name."""
-    if key is None and id_ is None:
+def _session(session_key: str | None, session_id: str | None) -> Session:
+    if session_key is None and session_id is None:
         raise usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
-    if key in (LAST, LIVE):
-        with invocation.reader() as engine:
-            return ConversationTarget(name=key).need(engine).session
-    return Session(key=key, id=id_)
+    if session_key in (LAST, LIVE):
+        with click.get_current_context().ensure_object(Invocation).reader() as engine:
+            return ConversationTarget(name=session_key).need(engine).session
+    return Session(key=session_key, id=session_id)
+
+
+#: Options that say whose messages they are, of which one is needed; the command gets `session`.
+session_options = gathered(
+    "session",
+    _session,
+    session_key_option("The session key: any name, which may be new, or @last or @live."),
+    click.option("--session-id", type=text_type, help="The host's id of this run."),
+)
 
 
 @command("append")
@@ -174,8 +169,7 @@ def session_of(invocation: Invocation, key: str | None, id_: str | None) -> Sess
 def append(
     invocation: Invocation,
     files: tuple[str, ...],
-    session_key: str | None,
-    session_id: str | None,
+    session: Session,
     key: str | None,
     batch: int,
     skip_bad: bool,
@@ -190,7 +184,7 @@ def append(
     A line without a message stops the command with exit code 2; the lines before it are stored. With --key the whole
     input is one batch: all of it is stored, or nothing.
     """
-    intake = BatchAppender(session_of(invocation, session_key, session_id), key, batch, skip_bad, dry_run)
+    intake = BatchAppender(session, key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
         sizes = [_file_size(stream) for _, stream in streams]
@@ -220,7 +214,7 @@ class BatchAppender:
     #: Where the last line is that is in the archive.
     through: str | None = None
 
-    def data(self) -> dict[str, Any]:
+    def data(self) -> Data:
         return {
             "conversationId": self.conversation_id,
             "messages": self.messages,
@@ -342,15 +336,12 @@ def _file_size(stream: BinaryIO) -> int | None:
 @session_options
 @click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
 @dry_run_option
-def sync(
-    invocation: Invocation, file: str, session_key: str | None, session_id: str | None, key: str | None, dry_run: bool
-) -> None:
+def sync(invocation: Invocation, file: str, session: Session, key: str | None, dry_run: bool) -> None:
     """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input.
 
     The window is the host's whole current list. The same window again changes nothing. Messages that the host has
     dropped stay stored and leave the context. A window that cannot be read is not stored at all.
     """
-    session = session_of(invocation, session_key, session_id)
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine(dry_run=dry_run) as engine:
@@ -372,26 +363,21 @@ def sync(
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
     """The messages of a window, an array or lines."""
-    data = file.read()
+    data, window = file.read(), list[Incoming | JsonObject]()
     if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
+        where = "The window"
         try:
-            values = parse(data)
+            for number, value in enumerate(parse(data), 1):
+                where = f"Message {number}"
+                window.append(unwrap(value))
         except ValueError as error:
-            raise _bad_window("The window", str(error)) from None
-        return [_message(number, value) for number, value in enumerate(values, 1)]
-    window: list[Incoming | JsonObject] = []
+            raise _bad_window(where, str(error)) from None
+        return window
     for line in read_lines(BytesIO(data), None):
         if line.problem:
             raise _bad_window(line.opening, line.problem)
         window.append(line.item)
     return window
-
-
-def _message(number: int, value: object) -> Incoming | JsonObject:
-    try:
-        return unwrap(value)
-    except ValueError as error:
-        raise _bad_window(f"Message {number}", str(error)) from None
 
 
 def _bad_window(where: str, reason: str) -> failures.CommandFailed:
@@ -418,8 +404,8 @@ def print_sync(screen: Screen, data: Data) -> None:
 
 
 def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
-    where = [] if data["conversationId"] is None else [f"in conversation {data['conversationId']}"]
-    screen.title(f"{plural(data['stored'], 'message')} stored", *where)
+    where = None if data["conversationId"] is None else f"in conversation {data['conversationId']}"
+    screen.title(f"{plural(data['stored'], 'message')} stored", where)
     if not data["messages"] and not data.get("badLines"):
         screen.line(f"  the {nothing} held no message")
     meanings = {
@@ -431,6 +417,6 @@ def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
     }
     for name, meaning in meanings.items():
         if data[name]:
-            screen.line(f"  {format_count(data[name])} {meaning}")
+            screen.line(f"  {data[name]:,} {meaning}")
     for reason, count in data["skippedReasons"].items():
-        screen.line(styled(f"  {format_count(count)} not kept: ", "yellow"), reason)
+        screen.line(styled(f"  {count:,} not kept: ", "yellow"), reason)

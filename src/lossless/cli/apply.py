@@ -5,9 +5,10 @@ Raises `CommandFailed` when what was named is not there.
 
 from __future__ import annotations
 
+import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import click
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from lossless.cli.commands import Invocation
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.maintenance.surgery.common import OperationReport
 
@@ -38,6 +40,27 @@ def with_hints() -> Iterator[None]:
         raise failures.fail(error.code, str(error), failures.NOT_FOUND, hint=hint, **details) from None
 
 
+#: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
+_ENDS = frozenset({1, int(signal.SIGTERM)})
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """The signals to end and of a terminal that was closed are an interrupt, too: what is written by then is kept."""
+
+    def interrupt(*_signal: object) -> None:
+        raise KeyboardInterrupt
+
+    ends = [one for one in signal.valid_signals() if one in _ENDS and signal.getsignal(one) == signal.SIG_DFL]
+    for one in ends:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in ends:
+            signal.signal(one, signal.SIG_DFL)
+
+
 @contextmanager
 def planning(invocation: Invocation) -> Iterator[Engine]:
     """The engine for planning, which changes nothing; what is not there comes with where to look."""
@@ -45,7 +68,7 @@ def planning(invocation: Invocation) -> Iterator[Engine]:
         yield engine
 
 
-def result_json(report: OperationReport | None) -> dict[str, Any]:
+def result_json(report: OperationReport | None) -> Data:
     """What a surgery did, for the envelope."""
     return {"applied": report is not None, "done": to_json(report)}
 

@@ -5,40 +5,34 @@ in another conversation.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cache, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, result_json, with_hints
-from lossless.cli.commands import command, id_type, number_option, text_type
-from lossless.cli.model import ModelChoice, settings_with_model, writer_name
-from lossless.cli.options import bad_option, target_options, usage_error
+from lossless.cli.commands import Invocation, command, id_type, number_option, text_type
+from lossless.cli.model import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
+from lossless.cli.options import ConversationTarget, bad_option, combined, target_options, usage_error
 from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
-from lossless.cli.screen import styled
-from lossless.cli.surgery import apply_option, yes_option
+from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.surgery import apply_options
 from lossless.compaction.summariser import Summariser
-from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery.backfill import BackfillOptions, BackfillPlan, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, SummaryItem
 from lossless.settings.setting import camel_case
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.maintenance.surgery.backfill import BackfillPlan
-    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 #: Settings that options give for this time: the option, the least value, and what it says.
 _NUMBERS = {
@@ -55,29 +49,23 @@ _NUMBERS = {
 }
 
 
-def number_options(function: F) -> F:
-    """Options for how histories are folded; the command gets `given`, settings by name."""
-
-    @wraps(function)
-    def with_numbers(*args: Any, **more: Any) -> Any:
-        values = {name: more.pop(name) for name in _NUMBERS}
-        return function(*args, given={name: value for name, value in values.items() if value is not None}, **more)
-
-    wrapped: Any = with_numbers
-    for name, (option, minimum, about) in reversed(_NUMBERS.items()):
-        help = f"{about}; else the setting {camel_case(name)}."
-        wrapped = number_option(option, name, minimum=minimum, help=help)(wrapped)
-    return wrapped  # type: ignore[no-any-return]
+number_options = combined(
+    *(
+        number_option(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
+        for name, (option, minimum, about) in _NUMBERS.items()
+    )
+)
 
 
-def apply_numbers(settings: Settings, given: dict[str, int]) -> Settings:
+def apply_numbers(settings: Settings, more: Data) -> Settings:
     """The settings with the numbers that were given: they win over the rules for some sessions, too."""
+    given = {name: more[name] for name in _NUMBERS if more[name] is not None}
     if not given:
         return settings
     rules = settings.context_threshold_overrides
     if "leaf_chunk_tokens" in given:
         rules = tuple(replace(rule, leaf_chunk_tokens=None) for rule in rules)
-    changed = replace(settings, context_threshold_overrides=rules, **given)  # type: ignore[arg-type]
+    changed = replace(settings, context_threshold_overrides=rules, **given)
     for name, (option, *_) in _NUMBERS.items():
         if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
@@ -109,14 +97,11 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
     flag_value="",
     help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
 )
-@click.option("--provider", metavar="NAME", type=text_type, help="The provider, when --model does not name it.")
-@click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
+@provider_option
+@base_url_option
 @click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many.")
-@apply_option
-@yes_option
-def backfill(
-    invocation: Invocation, /, target: ConversationTarget | None, given: dict[str, int], is_real: bool, **more: Any
-) -> None:
+@apply_options
+def backfill(invocation: Invocation, /, target: ConversationTarget | None, is_real: bool, **more: Any) -> None:
     """Fold the older history of one conversation, or of all, into summaries.
 
     The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
@@ -125,7 +110,7 @@ def backfill(
     to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
     needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
     """
-    asked = _settings_for_run(invocation, given, more)
+    asked = _settings_for_run(invocation, more)
     how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
     run = _BackfillRun(invocation, asked, how, more["limit"], more["title"], more["transplant_to"])
     if target is None and run.has_follow_up:
@@ -134,20 +119,19 @@ def backfill(
         raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():
         data, planned = run.plan(engine, target, is_real=is_real)
-    is_wanted = is_real and (planned or run.has_follow_up)
-    if is_wanted:
+    if is_real and (planned or run.has_follow_up):
         confirm(run.question(planned), more["yes"])
         data |= run.carry_out(planned, more["prompt_dir"])
     is_well = all(item.get("ok", True) for item in data["items"])
-    invocation.emit("backfill", print_backfill, data, ok=is_well)
+    invocation.emit("backfill", _print_plan if data["dryRun"] else _print_done, data, ok=is_well)
 
 
-def _settings_for_run(invocation: Invocation, given: dict[str, int], more: dict[str, Any]) -> Settings:
+def _settings_for_run(invocation: Invocation, more: Data) -> Settings:
     """The settings for this command: the model and the numbers that it names."""
     model, provider, base_url = more["model"], more["provider"], more["base_url"]
     if model is None and (provider is not None or base_url is not None or more["prompt_dir"] is not None):
         raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
-    asked = apply_numbers(settings_with_model(invocation, ModelChoice(model or None, provider, base_url)), given)
+    asked = apply_numbers(settings_with_model(invocation, ModelChoice(model or None, provider, base_url)), more)
     if model is not None and not Summariser(asked).has_model:
         hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
         raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
@@ -156,8 +140,6 @@ def _settings_for_run(invocation: Invocation, given: dict[str, int], more: dict[
 
 @dataclass(frozen=True, slots=True)
 class _BackfillRun:
-    """One backfill: what was asked for."""
-
     invocation: Invocation
     asked: Settings
     how: BackfillOptions
@@ -176,7 +158,7 @@ class _BackfillRun:
 
     def plan(
         self, engine: Engine, target: ConversationTarget | None, *, is_real: bool
-    ) -> tuple[dict[str, Any], list[BackfillPlan]]:
+    ) -> tuple[Data, list[BackfillPlan]]:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
         ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
         exact = not self.how.may_ask_model and not is_real
@@ -185,7 +167,9 @@ class _BackfillRun:
             one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=remaining)
             remaining = None if remaining is None else remaining - len(one.passes)
             found.append(one)
-        after = self._check_follow_up(engine, found[0]) if self.has_follow_up else {}
+        after = {}
+        if self.has_follow_up:  # refused before anything is written when it could not be done
+            after = {"title": self._title(found[0].conversation), "transplant": self._transplant(engine, found[0])}
         planned = found if self.has_follow_up else [one for one in found if not one.is_idle]
         data = {
             "conversations": len(ids),
@@ -211,15 +195,16 @@ class _BackfillRun:
         copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
         return f"Make {made}{instead}{price}{copied}?"
 
-    def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> dict[str, Any]:
+    def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> Data:
         """Fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
         bar = self.invocation.progress("Folding", count if self.limit is None else min(count, self.limit))
-        items: list[dict[str, Any]] = []
-        after: dict[str, Any] = {}
+        items: list[Data] = []
+        after: Data = {}
         with self.invocation.engine(self.asked, Summariser(self.asked, prompt_folder=prompt_dir)) as engine:
-            copy = cache(lambda _label: engine.admin.copy("backfill").path)
-            backup = str(copy("")) if any(not one.is_idle for one in planned) else None
+            copy = cache(lambda: engine.admin.copy("backfill").path)
+            if any(not one.is_idle for one in planned):
+                copy()
             try:
                 with bar as advance:
                     self._fold_all(engine, planned, items, advance)
@@ -227,15 +212,15 @@ class _BackfillRun:
                 hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
                 raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
             if self.has_follow_up and all(item["ok"] for item in items):
-                after = self._follow_up(engine, planned[0].conversation, lambda _label: copy(""))
-                backup = str(copy("")) if _changed(after) else backup
+                after = self._follow_up(engine, planned[0].conversation, lambda _label: copy())
+            backup = str(copy()) if copy.cache_info().currsize else None
         return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
 
     def _fold_all(
         self,
         engine: Engine,
         planned: list[BackfillPlan],
-        items: list[dict[str, Any]],
+        items: list[Data],
         advance: Callable[[int], None] | None,
     ) -> None:
         remaining = self.limit
@@ -248,18 +233,18 @@ class _BackfillRun:
             plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
             items.append(_named(one) | plain)
 
-    def _check_follow_up(self, engine: Engine, outlook: BackfillPlan) -> dict[str, Any]:
-        """What would be done; refused before anything is written when it could not be."""
-        return {"title": self._title(outlook.conversation), "transplant": self._transplant(engine, outlook)}
-
-    def _follow_up(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any]:
+    def _follow_up(self, engine: Engine, conversation: Conversation, backup: Callable[[str], Path]) -> Data:
         """Give the title, and copy the summaries; what is done already is left."""
-        title = self._title(conversation)
+        title, copied, id_ = self._title(conversation), None, conversation.id
         if self.title is not None and title == "given":
-            if backup is not None:
-                backup("backfill")
-            engine.admin.set_title(conversation.id, self.title)
-        return {"title": title, "transplant": self._copy(engine, conversation, backup)}
+            backup("backfill")
+            engine.admin.set_title(id_, self.title)
+        if (to := self.transplant_to) is not None:
+            copied = _transplant_json(to, "there")
+            if engine.surgery.earlier_transplant(id_, to) != _roots(engine, id_):
+                work = engine.surgery.plan_transplant(id_, to)
+                copied = _transplant_json(to, "copied", work.text, engine.surgery.apply(work, backup))
+        return {"title": title, "transplant": copied}
 
     def _title(self, conversation: Conversation) -> str | None:
         if self.title is None:
@@ -270,7 +255,7 @@ class _BackfillRun:
             raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
         return "there" if conversation.title else "given"
 
-    def _transplant(self, engine: Engine, outlook: BackfillPlan) -> dict[str, Any] | None:
+    def _transplant(self, engine: Engine, outlook: BackfillPlan) -> Data | None:
         if self.transplant_to is None:
             return None
         source_id, target_id = outlook.conversation.id, self.transplant_to
@@ -282,30 +267,17 @@ class _BackfillRun:
             hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
             raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
         if before is not None:
-            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
+            return _transplant_json(target_id, "there")
         may_plan = outlook.is_idle or (bool(roots) and not self.how.recompact) or source_id == target_id
         work = engine.surgery.plan_transplant(source_id, target_id) if may_plan else None
-        text = work.text if work is not None and outlook.is_idle else ""
-        return {"to": target_id, "status": "planned", "text": text, **result_json(None)}
-
-    def _copy(self, engine: Engine, conversation: Conversation, backup: BackupMaker) -> dict[str, Any] | None:
-        if self.transplant_to is None:
-            return None
-        target_id = self.transplant_to
-        if engine.surgery.earlier_transplant(conversation.id, target_id) == _roots(engine, conversation.id):
-            return {"to": target_id, "status": "there", "text": "", **result_json(None)}
-        work = engine.surgery.plan_transplant(conversation.id, target_id)
-        report = engine.surgery.apply(work, backup)
-        return {"to": target_id, "status": "copied", "text": work.text, **result_json(report)}
+        return _transplant_json(target_id, "planned", work.text if work is not None and outlook.is_idle else "")
 
 
-def _changed(after: dict[str, Any]) -> bool:
-    """Whether a title was given or summaries were copied."""
-    return after["title"] == "given" or (after["transplant"] is not None and after["transplant"]["applied"])
+def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
+    return {"to": to, "status": status, "text": text, **result_json(report)}
 
 
-def _item(one: BackfillPlan) -> dict[str, Any]:
-    """A conversation in the plan: how much would go below how many summaries."""
+def _item(one: BackfillPlan) -> Data:
     return _named(one) | {
         "summaries": len(one.passes),
         "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
@@ -314,48 +286,39 @@ def _item(one: BackfillPlan) -> dict[str, Any]:
     }
 
 
-def _named(one: BackfillPlan) -> dict[str, Any]:
+def _named(one: BackfillPlan) -> Data:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
 
 
-def print_backfill(screen: Screen, data: Data) -> None:
-    (_backfill_plan if data["dryRun"] else _backfill_done)(screen, data)
-
-
-def _backfill_plan(screen: Screen, data: Data) -> None:
+def _print_plan(screen: Screen, data: Data) -> None:
     about = "" if data["exact"] else "about "
     for item in data["items"]:
         name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary", "summaries")
         gone = plural(item["unfolded"], "summary gives", "summaries give") if item["unfolded"] else ""
-        screen.line(
-            f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {format_count(item['tokens'])} tokens"
-        )
+        screen.line(f"{name}: ", f"{gone} way, then " if gone else "", f"{about}{made} of {item['tokens']:,} tokens")
         if item["roots"] is not None and item["roots"] != 1:
             screen.line(styled(f"  {plural(item['roots'], 'root')} would be left", "yellow"))
     if not data["summaries"]:
         screen.line("There is nothing to fold.")
-    _backfill_after(screen, data)
+    _print_follow_up(screen, data)
     if data["summaries"] or data["title"] or data["transplant"]:
         screen.line(styled(f"Written by: {data['writer']}.", "dim"))
         screen.unchanged()
 
 
-def _backfill_done(screen: Screen, data: Data) -> None:
-    if data["items"]:
-        screen.items(
-            data["items"],
-            ("conversation", lambda item: item["sessionKey"] or item["conversationId"], "key"),
-            ("summaries", "summaries", "count"),
-            ("tokens", "tokensBefore", "count"),
-            ("after", "tokensAfter", "count"),
-            ("how it ended", _how_it_ended, "rest"),
-        )
+def _print_done(screen: Screen, data: Data) -> None:
+    screen.items(
+        data["items"],
+        "conversation:key, summaries:count, tokens=tokensBefore:count, after=tokensAfter:count, how it ended=end:rest",
+        conversation=lambda item: item["sessionKey"] or item["conversationId"],
+        end=_how_it_ended,
+    )
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
     for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
         helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
         screen.line(styled(f"The model failed ({failure}). {helps}", "yellow"))
-    _backfill_after(screen, data)
+    _print_follow_up(screen, data)
     if data["backup"]:
         back = "`lcm undo` takes back the last one, `lcm restore` all of it."
         screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
@@ -367,8 +330,7 @@ def _how_it_ended(item: Data) -> str:
     return f"{gone}{item['reason']}{roots}"
 
 
-def _backfill_after(screen: Screen, data: Data) -> None:
-    """What follows the folding, or would."""
+def _print_follow_up(screen: Screen, data: Data) -> None:
     if data["title"] is not None:
         given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
         screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")

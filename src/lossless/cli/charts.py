@@ -9,31 +9,29 @@ import hashlib
 import re
 import sys
 from collections import defaultdict
+from contextlib import closing
 from dataclasses import dataclass, field
 from html import escape
-from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import east_asian_width
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import command
-from lossless.cli.options import bad_option, target_options, usage_error
-from lossless.cli.screen import joined, styled
+from lossless.cli.commands import Invocation, command
+from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
+from lossless.cli.output import preview
+from lossless.cli.screen import Data, Screen, joined, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -164,7 +162,6 @@ _EDGE, _LEFT, _TOP, _RIGHT, _BOTTOM = 24, 170, 84, 30, 44
 _ROW, _BOX = 74, 30
 #: A box of this width has room for its tokens.
 _LABELLED = 36
-_WORDS = 160
 #: How wide a letter is at most, on average, and one of a script that needs twice the room; headings are larger.
 _LETTER, _WIDE, _HEAD = 7.2, 12.6, 1.4
 #: Inches in Graphviz: a box that has room for its words, and the box of the most tokens.
@@ -236,7 +233,7 @@ def graph_dot(graph: SummaryGraph) -> str:
             if shape.depth == depth:
                 label = f"{shape.id}\ndepth {depth}, {shape.tokens:,} tokens"
                 colour = "#8fbdf5" if shape.in_context else "#e3e7ee"
-                tip = _quoted(_box_label(graph.words.get(shape.id, "")))
+                tip = _quoted(preview(graph.words.get(shape.id, "")))
                 size = _DOT_LEAST + (_DOT_MOST - _DOT_LEAST) * shape.tokens / largest
                 look = f"fillcolor={_quoted(colour)}, width={size:.2f}, tooltip={tip}"
                 lines.append(f"    {_quoted(shape.id)} [label={_quoted(label)}, {look}];")
@@ -273,7 +270,7 @@ def _total(row: tuple[SummaryBox, ...]) -> str:
 def _box(box: SummaryBox, x: float, top: float, words: str) -> list[str]:
     shape = box.shape
     span = f"{_minute(shape.earliest_at)} … {_minute(shape.latest_at)}"
-    about = f"{shape.id}: depth {shape.depth}, {shape.tokens:,} tokens, {span}\n{_box_label(words)}"
+    about = f"{shape.id}: depth {shape.depth}, {shape.tokens:,} tokens, {span}\n{preview(words)}"
     kind = "in" if shape.in_context else "folded"
     pieces = [
         "<g>",
@@ -319,11 +316,6 @@ def _text(x: float, y: float, words: str, kind: str = "") -> str:
 
 def _minute(moment: datetime | None) -> str:
     return "–" if moment is None else f"{moment:%Y-%m-%d %H:%M}"
-
-
-def _box_label(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _WORDS else line[: _WORDS - 1] + "…"
 
 
 def _safe(text: str) -> str:
@@ -405,10 +397,9 @@ def graph(
     invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
 
 
-def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> dict[str, Any]:
-    depths = sorted({shape.depth for shape in drawn.shapes}, reverse=True)
+def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
     rows = []
-    for depth in depths:
+    for depth in sorted({shape.depth for shape in drawn.shapes}, reverse=True):
         here = [shape for shape in drawn.shapes if shape.depth == depth]
         in_context = [shape for shape in here if shape.in_context]
         rows.append(
@@ -443,8 +434,8 @@ def print_graph(screen: Screen, data: Data) -> None:
         whole = max(1, round(_BAR * row["tokens"] / largest))
         in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
         bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {format_count(row['tokens'])} tokens"
-        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {format_count(row['inContext'])} in the context")
+        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {row['tokens']:,} tokens"
+        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
 def print_column_chart(
@@ -455,9 +446,9 @@ def print_column_chart(
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {format_count(round(max(values)))} {unit}", "dim"))
+    screen.line(styled(f"{title}, at most {round(max(values)):,} {unit}", "dim"))
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
-        mark = format_count(round(max(values))) if place == 0 else "0" if place == _HEIGHT - 1 else ""
+        mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
     gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
     screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))
@@ -480,14 +471,9 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
     used = [day["inputTokens"] + day["outputTokens"] for day in days]
     if any(used):
         print_column_chart(screen, "Tokens read and written by models, by day", used, ends)
-    if any(day["savedTokens"] for day in days):
-        print_column_chart(
-            screen, "Tokens that folds took out of contexts, by day", [day["savedTokens"] for day in days], ends
-        )
-
-
-def print_screenshot(screen: Screen, data: Data) -> None:
-    screen.line("The screen is drawn into ", styled(data["path"], "bold"))
+    saved = [day["savedTokens"] for day in days]
+    if any(saved):
+        print_column_chart(screen, "Tokens that folds took out of contexts, by day", saved, ends)
 
 
 # --- the whole screen ---
@@ -519,13 +505,7 @@ def tui(
     """
     if (press or overwrite) and screenshot is None:
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
-    if find_spec("textual") is None:
-        raise failures.fail(
-            "missing_extra",
-            "The terminal interface needs the package textual.",
-            failures.CONFIG,
-            hint="Install it with `pip install 'lossless[tui]'`.",
-        )
+    failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
     if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
@@ -535,7 +515,7 @@ def tui(
     picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
     if screenshot is not None:
         write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", print_screenshot, {"path": str(screenshot)})
+        invocation.emit("tui", "The screen is drawn into {path}", {"path": str(screenshot)})
 
 
 def _run_tui(
@@ -552,15 +532,9 @@ def _run_tui(
     folders = (sessions,) if sessions else find_session_folders(places.state_dir, codex)
     settings = invocation.loaded.settings
     access = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
-    picture = ""
-    try:
+    with closing(access):
         app = TerminalApp(access, sessions)
-        if screenshot is None:
-            app.run()
-        else:
-            picture = app.pictured(keys)
-    finally:
-        access.close()
+        picture = app.run() or "" if screenshot is None else app.pictured(keys)
     if app.return_code:
         raise click.exceptions.Exit(failures.INTERNAL)
     return picture

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -17,12 +17,11 @@ from lossless.cli import failures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from click.shell_completion import CompletionItem
 
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.compaction.summariser import Summariser
     from lossless.engine import Engine
     from lossless.files.vault import Vault
@@ -90,10 +89,10 @@ class Invocation:
         return path
 
     @property
-    def meta(self) -> dict[str, Any]:
+    def meta(self) -> Data:
         """What every answer says about where it comes from."""
         path = self.loaded.config_path
-        meta: dict[str, Any] = {
+        meta: Data = {
             "databasePath": _without_passwords(self.database_path),
             "configPath": None if path is None else str(_expand_path(path).absolute()),
         }
@@ -189,16 +188,16 @@ class Invocation:
     def emit(
         self,
         command: str,
-        view: Callable[[Screen, dict[str, Any]], None] | None,
-        data: dict[str, Any],
-        pagination: dict[str, Any] | None = None,
+        view: Callable[[Screen, Data], None] | str | None,
+        data: Data,
+        pagination: Data | None = None,
         *,
         ok: bool = True,
         exit_code: int = failures.INTERNAL,
     ) -> None:
         """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
 
-        Unless all is well, the command ends here.
+        A view may be one sentence with names of the data in braces. Unless all is well, the command ends here.
         """
         from lossless.cli import output
 
@@ -342,7 +341,10 @@ class Command(click.Command):
         own = [param for param in self.params if isinstance(param, click.Option)]
         _write_options(ctx, formatter, "Options", own)
         if not isinstance(self, click.Group):
-            _write_example(ctx, formatter)
+            from lossless.cli.reference import lines_for_help
+
+            if lines := list(lines_for_help(ctx.command_path)):
+                formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
         if ctx.parent is None:
             help_option = self.get_help_option(ctx)
             _write_options(ctx, formatter, "Global options", [*GLOBAL_OPTIONS, *([help_option] if help_option else [])])
@@ -350,14 +352,6 @@ class Command(click.Command):
             names = ", ".join(max(option.opts, key=len) for option in GLOBAL_OPTIONS)
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
-
-
-def _write_example(ctx: click.Context, formatter: click.HelpFormatter) -> None:
-    from lossless.cli.reference import lines_for_help
-
-    lines = list(lines_for_help(ctx.command_path))
-    if lines:
-        formatter.write("\nExample:\n" + "".join(f"  {line}\n" for line in lines))
 
 
 def _write_options(
@@ -369,9 +363,16 @@ def _write_options(
             formatter.write_dl(records)
 
 
-def command(name: str, **more: Any) -> Callable[[Callable[..., Any]], Command]:
-    """Declares a command whose function gets the invocation first."""
-    return lambda function: click.command(name, cls=Command, **more)(click.pass_obj(function))
+def command(name: str, group: click.Group | None = None, **more: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Declares a command, of a group if there is one, whose function gets the invocation first."""
+
+    def declare(function: Callable[..., Any]) -> Command:
+        made = click.command(name, cls=Command, **more)(click.pass_obj(function))
+        if group is not None:
+            group.add_command(made)
+        return made
+
+    return declare
 
 
 class Group(Command, click.Group):
@@ -380,7 +381,7 @@ class Group(Command, click.Group):
     command_class = Command
 
     def __init__(self, *args: Any, **more: Any) -> None:
-        defaults: dict[str, Any] = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
+        defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
         super().__init__(*args, **(defaults | more))
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -476,11 +477,9 @@ class LazyGroup(Group):
         word = word.lower()
         if word in self.synonyms:
             return self.synonyms[word].split("|")
-        known = {**{name: name for name in self.synonyms}, **{name: name for name in self.old_spellings}}
-        known |= {name: name for name in self.list_commands(ctx)}
         from difflib import get_close_matches
 
-        near = get_close_matches(word, known, 1)
+        near = get_close_matches(word, [*self.synonyms, *self.old_spellings, *self.list_commands(ctx)], 1)
         return self.synonyms.get(near[0], near[0]).split("|") if near else []
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:

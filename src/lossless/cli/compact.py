@@ -4,9 +4,8 @@ it costs.
 
 from __future__ import annotations
 
-import signal
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -14,34 +13,32 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures
+from lossless.cli.apply import ended_by_signals
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import command, number_option
+from lossless.cli.commands import Invocation, command, number_option
 from lossless.cli.failures import printable
-from lossless.cli.options import budget_option, id_or_none, parse_span, target_options, usage_error
+from lossless.cli.options import ConversationTarget, budget_option, id_or_none, parse_span, target_options, usage_error
 from lossless.cli.output import pick_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.compactor import CompactionRequest
-from lossless.compaction.plan import expected_tokens
+from lossless.compaction.plan import Pass, expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
 from lossless.model.times import parse_time
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Sequence
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
-    from lossless.compaction.plan import CompactionDecision, Pass
+    from rich.text import Text
+
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
     from lossless.model.conversations import Conversation
-    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TimeRange, TokensSaved
+    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
 
 
 @command("compact")
@@ -73,10 +70,20 @@ def compact(
         force = not if_needed and until is None
         passes = reader.loop.dry_run(request, force=force, until=until)
         before = reader.browse.context_tokens(conversation.id)
+    done: list[Data] = []
+    data: Data = {
+        "conversationId": conversation.id,
+        "sessionKey": conversation.session_key,
+        "dryRun": dry_run,
+        "budget": decision.budget,
+        "threshold": decision.target_tokens,
+        "passes": done,
+    }
     if dry_run:
-        invocation.emit("compact", print_compaction, _plan_json(conversation, decision, passes, before))
+        done += [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
+        after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
+        invocation.emit("compact", print_compaction, data | {"tokensBefore": before, "tokensAfter": after})
         return
-    done: list[dict[str, Any]] = []
     with (
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
         invocation.engine() as engine,
@@ -94,14 +101,14 @@ def compact(
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
         size = engine.browse.context_budget(conversation.id)
     is_small = report.ok and decision.is_under(size)
-    data = _compact_json(conversation, decision, done) | report_json(report, before)
+    data |= report_json(report, before)
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, size, until or decision.target_tokens, has_model=has_model)
     invocation.emit("compact", print_compaction, data, ok=is_small)
 
 
-def _advice(data: dict[str, Any], conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
+def _advice(data: Data, conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
     """What helps when a context is still larger than it should be; its size is that of a prompt with it."""
     over = f"{size:,} tokens are more than the {target:,} that it should have."
     if data["until"]:
@@ -115,32 +122,7 @@ def _advice(data: dict[str, Any], conversation: Conversation, size: int, target:
     return f"{over} `lcm compact -s {conversation.id}` folds more.{model}"
 
 
-def _plan_json(
-    conversation: Conversation, decision: CompactionDecision, passes: list[Pass], before: int
-) -> dict[str, Any]:
-    planned = [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
-    after = before - sum(item["tokens"] - item["expectedTokens"] for item in planned)
-    return _compact_json(conversation, decision, planned) | {
-        "dryRun": True,
-        "tokensBefore": before,
-        "tokensAfter": after,
-    }
-
-
-def _compact_json(
-    conversation: Conversation, decision: CompactionDecision, passes: list[dict[str, Any]]
-) -> dict[str, Any]:
-    return {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "dryRun": False,
-        "budget": decision.budget,
-        "threshold": decision.target_tokens,
-        "passes": passes,
-    }
-
-
-def _pass_json(work: Pass) -> dict[str, Any]:
+def _pass_json(work: Pass) -> Data:
     first, last = (
         f"msg#{item.message_id}" if isinstance(item, MessageItem) else item.summary_id
         for item in (work.items[0], work.items[-1])
@@ -155,14 +137,14 @@ def _pass_json(work: Pass) -> dict[str, Any]:
     }
 
 
-def _written_json(written: WrittenSummary | None) -> dict[str, Any]:
+def _written_json(written: WrittenSummary | None) -> Data:
     """What a pass came to; a source that nothing makes smaller stays as it is."""
     if written is None:
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
     return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
-def report_json(report: CompactionReport, stored_tokens: int = 0) -> dict[str, Any]:
+def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
     """What a compaction came to; one that did not begin leaves the context as it is stored."""
     return {
         **pick_json(report, "ok", "compacted", "reason"),
@@ -193,10 +175,10 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     has only one of them.
     """
     if dry_run:
-        _emit_pending(invocation, None)
+        click.get_current_context().invoke(debt)
         return
     with invocation.reader() as reader:
-        debt = len(reader.admin.pending())
+        pending = len(reader.admin.pending())
         has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
         has_files = has_files and reader.browse.undescribed_files() > 0
         prepares = _prepares(invocation, may_ask_model=not no_model)
@@ -204,15 +186,16 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
-        with _stop_on_signals(), invocation.engine() as engine:
+        # an interrupt and the signal to end are the way a watch ends, not a failure
+        with suppress(KeyboardInterrupt), ended_by_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
             _watch(invocation, engine, watch, may_ask_model=not no_model)
         return
-    items: list[dict[str, Any]] = []
+    items: list[Data] = []
     prepared = 0
     embeds = not no_model and bool(invocation.loaded.settings.embedder)
-    if debt or has_files or is_behind or prepares or embeds:
-        with invocation.progress("Compacting", debt) as advance, invocation.engine() as engine:
+    if pending or has_files or is_behind or prepares or embeds:
+        with invocation.progress("Compacting", pending) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             items = _run_pending(engine, advance, may_ask_model=not no_model)
             prepared = engine.admin.prepare_summaries() if prepares else 0
@@ -239,7 +222,7 @@ def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_mo
         time.sleep(seconds)
 
 
-def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[dict[str, Any]]:
+def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[Data]:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
     return [
@@ -255,26 +238,10 @@ def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[d
     ]
 
 
-def _worker_json(items: list[dict[str, Any]], prepared: int | None) -> dict[str, Any]:
+def _worker_json(items: list[Data], prepared: int | None) -> Data:
     """What came of a round; `prepared` only where summaries are written ahead."""
-    data: dict[str, Any] = {"items": items, "paid": sum(item["isPaid"] for item in items)}
+    data: Data = {"items": items, "paid": sum(item["isPaid"] for item in items)}
     return data if prepared is None else data | {"prepared": prepared}
-
-
-@contextmanager
-def _stop_on_signals() -> Iterator[None]:
-    """An interrupt and the signal to end are the way a watch ends, not a failure."""
-
-    def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield
-    except KeyboardInterrupt:
-        pass
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 @command("debt")
@@ -284,10 +251,6 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
 
     `lcm worker` runs those that are due. None runs in a closed conversation.
     """
-    _emit_pending(invocation, target)
-
-
-def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> None:
     with invocation.reader() as engine, engine.browse.reading():
         owing = engine.admin.pending(archived=True)
         if target is not None:
@@ -297,10 +260,10 @@ def _emit_pending(invocation: Invocation, target: ConversationTarget | None) -> 
                 "conversationId": id_,
                 **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
                 "state": state,
-                **pick_json(debt, *_DEBT_FIELDS),
+                **pick_json(owed, *_DEBT_FIELDS),
             }
             for id_ in owing
-            for debt, state in [engine.admin.debt(id_)]
+            for owed, state in [engine.admin.debt(id_)]
         ]
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
@@ -324,19 +287,20 @@ def cost(invocation: Invocation, target: ConversationTarget | None, after: str |
     A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
     of the context is missing from every prompt since.
     """
-    emit_cost(invocation, target, parse_span(after, None, None, recency, datetime.now(UTC)))
+    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    emit_cost(invocation, target, None if span is None or span.since is None else parse_time(span.since))
 
 
-def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None) -> None:
-    """Print what model calls cost in a stretch of time, up to now."""
-    since = _EVER if span is None or span.since is None else parse_time(span.since)
+def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: datetime | None) -> None:
+    """Print what model calls cost from a time on."""
+    since = start or _EVER
     with invocation.reader() as engine, engine.browse.reading():
         id_, browse = id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
     data = {
         "conversationId": id_,
-        "since": None if since is _EVER else since,
+        "since": start,
         "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
         "saved": [
             {"model": model, **_savings([row for row in saved if row.model == model])}
@@ -354,7 +318,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, span: T
     invocation.emit("cost", print_cost, data)
 
 
-def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[dict[str, Any]]:
+def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
     """Every day from the first to the last on which something happened; days in between are there, too."""
     asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
     known = sorted(day for day in {*asked, *folded} if _is_day(day))
@@ -385,7 +349,7 @@ def _is_day(text: str) -> bool:
     return False
 
 
-def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
+def _savings(saved: list[TokensSaved]) -> Data:
     """What folds took out of contexts: in all, and on average from each later turn of a conversation."""
     tokens, conversations = sum(row.tokens for row in saved), len({row.conversation_id for row in saved})
     return {
@@ -396,7 +360,7 @@ def _savings(saved: list[TokensSaved]) -> dict[str, Any]:
     }
 
 
-def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> dict[str, Any]:
+def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
     """What the calls of some lines cost in all: dollars as exact text, and how many calls have no known cost."""
     known = sum((Decimal(cost) for row in rows for cost in row.costs), Decimal(0))
     unpriced = sum(row.unpriced for row in rows)
@@ -411,21 +375,24 @@ def print_compaction(screen: Screen, data: Data) -> None:
     passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
     if data["dryRun"]:
         if not passes:
-            screen.line(f"Nothing would be folded: the context has {format_count(before)} tokens.")
+            screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
             return
         counted = plural(len(passes), "summary", "summaries")
-        screen.title(f"{counted} would be written", f"{format_count(before)} → about {format_count(after)} tokens")
+        screen.title(f"{counted} would be written", f"{before:,} → about {after:,} tokens")
     elif not data["compacted"]:
         colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({format_count(before)} tokens).")
+        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({before:,} tokens).")
         _print_advice(screen, data)
         return
     else:
         written = plural(len(data["summaryIds"]), "summary", "summaries")
-        screen.title(f"{written} written", f"{format_count(before)} → {format_count(after)} tokens")
-    screen.table(
-        (("depth", "right"), ("sources", "rest"), ("tokens", "right"), ("summary", "right"), "by"),
-        [_pass_row(item) for item in passes],
+        screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
+    screen.items(
+        passes,
+        "depth:right, sources:rest, tokens:count, summary:right, by",
+        sources=_sources_text,
+        summary=_size_text,
+        by=_writer_text,
     )
     if not data["dryRun"]:
         calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
@@ -440,18 +407,21 @@ def print_compaction(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
-def _pass_row(item: Data) -> tuple[Any, ...]:
-    what = "message" if item["depth"] == 0 else "summary"
-    count = plural(item["sources"], what, "summaries" if item["depth"] else "")
-    sources = f"{count}, {item['firstSource']} … {item['lastSource']}"
+def _sources_text(item: Data) -> str:
+    nouns = ("summary", "summaries") if item["depth"] else ("message", "messages")
+    return f"{plural(item['sources'], *nouns)}, {item['firstSource']} … {item['lastSource']}"
+
+
+def _size_text(item: Data) -> str:
     if "expectedTokens" in item:
-        return item["depth"], sources, format_count(item["tokens"]), f"~{format_count(item['expectedTokens'])}", ""
-    if item["summaryTokens"] is None:
-        return item["depth"], sources, format_count(item["tokens"]), "", styled("left as it is", "dim")
-    by = (
-        _writer_name(item["model"]) if item["failure"] is None else f"{_writer_name(item['model'])} ({item['failure']})"
-    )
-    return item["depth"], sources, format_count(item["tokens"]), format_count(item["summaryTokens"]), by
+        return f"~{item['expectedTokens']:,}"
+    return "" if item["summaryTokens"] is None else f"{item['summaryTokens']:,}"
+
+
+def _writer_text(item: Data) -> str | Text:
+    if item.get("summaryTokens") is None:
+        return "" if "expectedTokens" in item else styled("left as it is", "dim")
+    return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
 
 
 def _print_advice(screen: Screen, data: Data) -> None:
@@ -467,11 +437,7 @@ def print_worker(screen: Screen, data: Data) -> None:
     for item in data["items"]:
         name = item["sessionKey"] or item["sessionId"]
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
-        sizes = (
-            f", {format_count(item['tokensBefore'])} → {format_count(item['tokensAfter'])} tokens"
-            if item["compacted"]
-            else ""
-        )
+        sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
@@ -489,9 +455,7 @@ def print_pending(screen: Screen, data: Data) -> None:
             state,
             "" if until is None else f" until {screen.time(until)}",
         )
-        size = [
-            f"{format_count(item[name])}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None
-        ]
+        size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
         sizes = f", {' of '.join(size)} tokens" if size else ""
         screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
         if item["lastFailureSummary"]:
@@ -508,15 +472,15 @@ def _writer_name(model: str) -> str:
 def print_cost(screen: Screen, data: Data) -> None:
     totals = data["totals"]
     since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
-    screen.title("Summaries", since, *([] if data["conversationId"] is None else [f"#{data['conversationId']}"]))
+    screen.title("Summaries", since, "" if data["conversationId"] is None else f"#{data['conversationId']}")
     screen.gap()
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{format_count(totals['savedTokensPerTurn'])} tokens on average, by {whole}"
-    tokens = f"{format_count(totals['inputTokens'])} read, {format_count(totals['outputTokens'])} written"
+    saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"
+    tokens = f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written"
     screen.fields(
         (
             ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
-            *((("Calls", format_count(totals["calls"])), ("Tokens", tokens)) if totals["calls"] else ()),
+            *((("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()),
             ("Each turn saves", saved),
         )
     )
@@ -524,19 +488,14 @@ def print_cost(screen: Screen, data: Data) -> None:
         screen.gap()
         screen.items(
             data["spent"],
-            ("model", "model", "rest"),
-            ("for", "purpose", ""),
-            ("calls", "calls", "count"),
-            ("failed", "failed", "count"),
-            ("read", "inputTokens", "count"),
-            ("written", "outputTokens", "count"),
-            ("cost", _least_cost, "right"),
+            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
+            "cost:right",
+            cost=_least_cost,
         )
     if data["saved"]:
         screen.gap()
-        by = ("written by", lambda row: _writer_name(row["model"]), "rest")
-        saved_tokens = ("tokens saved a turn", "savedTokensPerTurn", "count")
-        screen.items(data["saved"], by, ("folds", "folds", "count"), saved_tokens)
+        columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
+        screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
     print_cost_days(screen, data["days"])
 
 

@@ -6,16 +6,16 @@ import json
 import os
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Command, Group, dry_run_option, text_type, words_argument
+from lossless.cli.commands import Command, Group, Invocation, command, dry_run_option, text_type, words_argument
 from lossless.cli.options import bad_option, usage_error
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import BadSetting
-from lossless.settings import to_config
+from lossless.settings import LoadedSettings, to_config
 from lossless.settings.load import (
     ProcessEnvironment,
     closest_name,
@@ -28,19 +28,10 @@ from lossless.settings.load import (
 from lossless.settings.setting import mask_passwords
 from lossless.settings.write import read_plain, remove_value, set_value
 
-if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
-    from lossless.settings import LoadedSettings
+config = Group("config", help="Show the settings, or set one.")
 
 
-@click.group("config", cls=Group)
-def config() -> None:
-    """Show the settings, or set one."""
-
-
-@config.command("show", short_help="Show all settings, and where they come from.")
-@click.pass_obj
+@command("show", config, short_help="Show all settings, and where they come from.")
 def show_settings(invocation: Invocation) -> None:
     """Show all settings, their values, and where each comes from.
 
@@ -61,9 +52,8 @@ def show_settings(invocation: Invocation) -> None:
     invocation.emit("config.show", print_settings, data)
 
 
-@config.command("get", short_help="Show one setting.")
+@command("get", config, short_help="Show one setting.")
 @click.argument("path", type=text_type)
-@click.pass_obj
 def get_setting(invocation: Invocation, path: str) -> None:
     """Show one setting: PATH is its key, such as freshTailCount or autoRotateSessionFiles.enabled."""
     loaded = invocation.loaded
@@ -91,8 +81,7 @@ def _unknown(path: str, code: str) -> failures.CommandFailed:
     return failures.fail(code, f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
 
 
-def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
-    """A setting that holds others."""
+def _group(loaded: LoadedSettings, path: str) -> Data:
     name = group_spellings()[path]
     given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
     return {
@@ -106,11 +95,10 @@ def _group(loaded: LoadedSettings, path: str) -> dict[str, Any]:
     }
 
 
-@config.command("set", short_help="Write one setting into the config file.")
+@command("set", config, short_help="Write one setting into the config file.")
 @click.argument("path", type=text_type)
 @words_argument("value", "VALUE...", kind=str)
 @dry_run_option
-@click.pass_obj
 def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
     """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON.
 

@@ -12,8 +12,7 @@ from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
 from lossless.cli.commands import (
     Command,
-    CommandEntry,
-    LazyGroup,
+    Invocation,
     command,
     dry_run_option,
     id_type,
@@ -21,36 +20,19 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import budget_option, find_active, target_options, usage_error
+from lossless.cli.options import ConversationTarget, budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import joined, role_text, styled
+from lossless.cli.screen import Data, Screen, joined, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
-from lossless.tui.text import format_count, plural, share_bar
+from lossless.tui.text import plural, share_bar
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.model.conversations import Conversation
-
-session = LazyGroup(
-    "session",
-    help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
-    entries={
-        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
-        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
-        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
-        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
-        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
-        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
-    },
-)
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
 _ASKED = "lossless.payload"
@@ -120,18 +102,13 @@ def context(
     invocation.emit("context", print_context, data)
 
 
-def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
-    """How the last prompts were put together."""
+def _history_json(engine: Engine, conversation: Conversation) -> Data:
     return {
         "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "sessionId": conversation.session_id,
+        **pick_json(conversation, "session_key", "session_id"),
         "items": [
             {
-                "at": one.at,
-                "tokens": one.tokens,
-                "capacity": one.capacity,
-                "tokensByKind": one.tokens_by_kind,
+                **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
                 "included": [{"id": id_, "form": form} for id_, form in one.included],
                 "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
                 "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
@@ -141,7 +118,7 @@ def _history_json(engine: Engine, conversation: Conversation) -> dict[str, Any]:
     }
 
 
-def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
+def provider_request(prompted: Assembled, format: str) -> Data:
     """The assembled messages as the request of a provider, the recall policy in its system prompt."""
     head = [message.content for message in takewhile(lambda message: message.role == "system", prompted.parts)]
     policy, wire = prompted.system_prompt, prompted.messages
@@ -158,7 +135,7 @@ def provider_request(prompted: Assembled, format: str) -> dict[str, Any]:
 
 def _context_json(
     engine: Engine, conversation: Conversation, prompted: Assembled, budget: int | None, *, every_item: bool
-) -> dict[str, Any]:
+) -> Data:
     receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
     items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
@@ -185,19 +162,18 @@ def _context_json(
     }
 
 
-def _pins_and_focus_json(found: PromptReport) -> list[dict[str, Any]]:
+def _pins_and_focus_json(found: PromptReport) -> list[Data]:
     """Pins and the focus brief, as far as they are in the prompt."""
     shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
         shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
-    names = ("id", "form", "type", "tokenCount", "createdAt", "preview")
     return [
-        dict(zip(names, (id_, "verbatim", kind, tokens, at, preview(text)), strict=True))
+        {"id": id_, "form": "verbatim", "type": kind, "tokenCount": tokens, "createdAt": at, "preview": preview(text)}
         for id_, kind, tokens, at, text in shown
     ]
 
 
-def _item_json(item: PromptItem) -> dict[str, Any]:
+def _item_json(item: PromptItem) -> Data:
     row, known = item.row, {"id": item.id, "form": item.form}
     if row is None:
         return known
@@ -214,9 +190,9 @@ def _item_json(item: PromptItem) -> dict[str, Any]:
     }
 
 
-def _group_messages(items: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def _group_messages(items: list[Data]) -> list[Data]:
     """The items with neighbouring messages counted together."""
-    listed: list[dict[str, Any]] = []
+    listed: list[Data] = []
     for (kind, form), group in groupby(items, key=lambda item: (item.get("type"), item["form"])):
         run = list(group)
         if kind != "message" or len(run) == 1:
@@ -259,7 +235,7 @@ def pin(
         with engine.browse.reading():
             number = target.need_id(engine)
             items = _pins_json(engine, number)
-    invocation.emit("pin", print_pin, {"conversationId": number, "pinned": pinned, "items": items})
+    invocation.emit("pin", print_pins, {"conversationId": number, "pinned": pinned, "items": items})
 
 
 @command("unpin")
@@ -272,10 +248,10 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", print_unpin, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.emit("unpin", print_pins, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
 
 
-def _pins_json(engine: Engine, conversation_id: int) -> list[dict[str, Any]]:
+def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
     return [
         {"pinId": row.id, "messageId": row.message_id, "pinnedAt": row.at, "preview": preview(row.content)}
         for row in engine.browse.pins(conversation_id)
@@ -320,13 +296,8 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
-    is_closed = fresh.id != conversation.id
-    data = {
-        "conversationId": fresh.id,
-        "sessionKey": fresh.session_key,
-        "sessionId": fresh.session_id,
-        "closedConversationId": conversation.id if is_closed else None,
-    }
+    closed = conversation.id if fresh.id != conversation.id else None
+    data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
     invocation.emit("reset", print_reset, data)
 
 
@@ -337,28 +308,33 @@ _REASONS = 8
 
 def print_context(screen: Screen, data: Data) -> None:
     name = data["sessionKey"] or data["sessionId"]
-    screen.title(f"Context of conversation {data['conversationId']}", name, *([] if data["active"] else ["closed"]))
+    screen.title(f"Context of conversation {data['conversationId']}", name, "" if data["active"] else "closed")
     screen.gap()
     used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
-    colour = "cyan" if data["fits"] else "red"
-    over = "" if data["fits"] else "  over budget"
-    sent = f"{_percent(used)}  {format_count(data['tokens'])} of {format_count(data['capacity'])} tokens{over}"
+    colour, over = ("cyan", "") if data["fits"] else ("red", "  over budget")
+    sent = f"{_percent(used)}  {data['tokens']:,} of {data['capacity']:,} tokens{over}"
     full = stored["tokens"] / max(1, stored["threshold"])
-    fold = ": due now" if stored["isOver"] else ""
-    limit = f"compacts at {format_count(stored['threshold'])}{fold}"
-    kept = f"{_percent(full)}  {format_count(stored['tokens'])}, {limit}"
+    limit = f"compacts at {stored['threshold']:,}{': due now' if stored['isOver'] else ''}"
+    kept = f"{_percent(full)}  {stored['tokens']:,}, {limit}"
     bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
     bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
     for share in data["shares"]:
         bar = share_bar(share["share"], _BAR, "cyan")
-        bars.append((share["name"].capitalize(), joined(bar, "  ", _share_text(share))))
+        low, high = share["aimLow"], share["aimHigh"]
+        aim = "" if low is None else f"  target {low * 100:.0f}–{high * 100:.0f} %"
+        bars.append((share["name"].capitalize(), joined(bar, "  ", _percent(share["share"]) + aim)))
     screen.fields(bars)
     screen.gap()
-    if data["items"]:
-        screen.table(
-            ("what", ("tokens", "right"), "from", ("text", "rest")), [_item_row(screen, i) for i in data["items"]]
-        )
-    _print_left_out(screen, data)
+    rows = [_item_row(screen, item) for item in data["items"]]
+    if rows:
+        screen.table(("what", ("tokens", "right"), "from", ("text", "rest")), rows)
+    reasons = Counter(item["reason"] for item in data["leftOut"])
+    if data["notRead"]:
+        reasons["older than anything that fits"] = data["notRead"]
+    if reasons:
+        screen.gap()
+    for reason, count in list(reasons.items())[:_REASONS]:
+        screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
     for repair in data["repairs"]:
         screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
     print_context_history(screen, data["history"])
@@ -374,11 +350,10 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
     screen.items(
         items,
-        ("when", "at", "time"),
-        ("tokens", "tokens", "count"),
-        ("full", lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(), "right"),
-        *((kind, lambda item, kind=kind: item["tokensByKind"].get(kind, 0), "count") for kind in kinds),
-        ("left out", lambda item: len(item["leftOut"]), "count"),
+        ", ".join(["when=at:time, tokens:count, full:right", *(f"{kind}:count" for kind in kinds), "left out:count"]),
+        full=lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(),
+        **{kind: lambda item, kind=kind: item["tokensByKind"].get(kind, 0) for kind in kinds},
+        **{"left out": lambda item: len(item["leftOut"])},
     )
 
 
@@ -386,17 +361,12 @@ def _percent(share: float) -> str:
     return f"{share * 100:5.1f} %"
 
 
-def _share_text(share: Data) -> str:
-    aim = "" if share["aimLow"] is None else f"  target {share['aimLow'] * 100:.0f}–{share['aimHigh'] * 100:.0f} %"
-    return _percent(share["share"]) + aim
-
-
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     """A line of the context: a summary, a message, or a run of messages."""
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
     kind = item.get("type")
     if kind == "messages":
-        by_role = ", ".join(f"{format_count(count)} {name}" for name, count in item["byRole"].items())
+        by_role = ", ".join(f"{count:,} {name}" for name, count in item["byRole"].items())
         text = styled(f"{form}{item['id']} … {item['lastId']}: {by_role}", "dim")
         what: Any = plural(item["count"], "message")
         when = item["earliestAt"]
@@ -407,48 +377,26 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
         what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role_text(item.get("role", ""))
         when = item.get("createdAt")
         text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
-    return what, format_count(item.get("tokenCount", 0)), screen.date(when), text
+    return what, f"{item.get('tokenCount', 0):,}", screen.date(when), text
 
 
-def _print_left_out(screen: Screen, data: Data) -> None:
-    reasons = Counter(item["reason"] for item in data["leftOut"])
-    if data["notRead"]:
-        reasons["older than anything that fits"] = data["notRead"]
-    if not reasons:
-        return
-    screen.gap()
-    for reason, count in list(reasons.items())[:_REASONS]:
-        screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
-
-
-def print_pin(screen: Screen, data: Data) -> None:
-    if data["pinned"] is not None:
+def print_pins(screen: Screen, data: Data) -> None:
+    """What happened to a pin, if anything, and the pins."""
+    if data.get("pinned") is not None:
         screen.line(
             styled(f"Pin {data['pinned']} ", "bold"), f"is in every prompt of conversation {data['conversationId']}."
         )
         screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
-    _print_pins(screen, data["items"])
-
-
-def print_unpin(screen: Screen, data: Data) -> None:
-    screen.line(f"Pin {data['unpinned']} was removed.")
-    if data["items"]:
-        _print_pins(screen, data["items"])
-
-
-def _print_pins(screen: Screen, items: list[Data]) -> None:
-    if not items:
+    elif "unpinned" in data:
+        screen.line(f"Pin {data['unpinned']} was removed.")
+    elif not data["items"]:
         screen.line(styled("There are no pins.", "dim"))
-        return
-    since = ("since", "pinnedAt", "time")
-    screen.items(
-        items, ("pin", "pinId", "right"), ("message", "messageId", "right"), since, ("text", "preview", "rest")
-    )
+    screen.items(data["items"], "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
 
 
 def print_new(screen: Screen, data: Data) -> None:
     gone = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')}"
-    sizes = f"{format_count(data['tokensBefore'])} → {format_count(data['tokensAfter'])} tokens"
+    sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
     if not data["messages"] and not data["summaries"]:
         screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
         return

@@ -11,54 +11,32 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Group, command, id_type, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    complete_sessions,
-    cursor_option,
-    depths_json,
-    id_or_none,
-    limit_option,
-    pagination,
-    paging_options,
-    parse_cursor,
-    row_json,
-    rows_json,
-    since_options,
-    target_options,
-    time_options,
-)
+from lossless.cli import failures, options
+from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
+from lossless.cli.options import MAX_LIMIT, ConversationTarget
 from lossless.cli.output import pick_json, preview, to_json
-from lossless.cli.screen import Screen, role_text, styled
+from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.model.budget import fresh_tail_cap
-from lossless.model.context import SummaryKind
+from lossless.model.context import MessageItem, SummaryKind
 from lossless.model.messages import ROLES
 from lossless.settings.setting import camel_case
-from lossless.tui.text import format_bytes, format_count, plural, shorten_middle
+from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from rich.text import Text
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data
     from lossless.engine import Engine
-    from lossless.model.context import MessageItem
     from lossless.model.records import ConversationRow, PageStart, TimeRange
     from lossless.settings import Settings
 
 
-@click.group("conversations", cls=Group)
-def conversations() -> None:
-    """List conversations, or show one."""
+conversations = Group("conversations", help="List conversations, or show one.")
 
 
-@conversations.command("list")
-@paging_options("conversations", int)
-@click.pass_obj
+@command("list", conversations)
+@options.paging_options("conversations", int)
 def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
@@ -68,13 +46,12 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     invocation.emit(
-        "conversations.list", print_conversations, {"items": items}, pagination("conversations", limit, page)
+        "conversations.list", print_conversations, {"items": items}, options.pagination("conversations", limit, page)
     )
 
 
-@conversations.command("show")
-@target_options(by_run=False)
-@click.pass_obj
+@command("show", conversations)
+@options.target_options(by_run=False)
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -82,7 +59,7 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
     invocation.emit("conversations.show", print_conversation, data)
 
 
-def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
+def _conversation_json(engine: Engine, id_: int) -> Data:
     settings = engine.settings
     row = engine.browse.conversation(id_)
     assert row is not None
@@ -91,7 +68,7 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
-        "summaryDepths": depths_json(engine.browse.depths(id_)),
+        "summaryDepths": options.depths_json(engine.browse.depths(id_)),
         "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
@@ -107,7 +84,7 @@ def _conversation_json(engine: Engine, id_: int) -> dict[str, Any]:
     }
 
 
-def _row_json(row: dict[str, Any]) -> dict[str, Any]:
+def _row_json(row: Data) -> Data:
     """A row by its columns, under JSON's names."""
     return {camel_case(name): value for name, value in row.items()}
 
@@ -116,22 +93,22 @@ def _tail_cap(settings: Settings) -> int | None:
     return fresh_tail_cap(settings.fresh_tail_max_tokens, settings.default_token_budget)
 
 
-def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> dict[str, Any]:
-    return row_json(row) | {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
+def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> Data:
+    return options.row_json(row) | {
+        "freshTailMessages": len(tail),
+        "freshTailTokens": sum(item.tokens for item in tail),
+    }
 
 
-@click.group("messages", cls=Group)
-def messages() -> None:
-    """List messages, show one, or show the fresh tail."""
+messages = Group("messages", help="List messages, show one, or show the fresh tail.")
 
 
-@messages.command("list")
-@target_options(by_run=False)
+@command("list", messages)
+@options.target_options(by_run=False)
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
-@time_options
-@paging_options("messages", int)
+@options.time_options
+@options.paging_options("messages", int)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
-@click.pass_obj
 def list_messages(
     invocation: Invocation,
     target: ConversationTarget,
@@ -145,14 +122,13 @@ def list_messages(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
         page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
-    items = rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", print_messages, {"items": items}, pagination("messages", limit, page))
+    items = options.rows_json(page.rows, whole=include_content)
+    invocation.emit("messages.list", print_messages, {"items": items}, options.pagination("messages", limit, page))
 
 
-@messages.command("tail")
-@target_options(by_run=False)
+@command("tail", messages)
+@options.target_options(by_run=False)
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
-@click.pass_obj
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
 
@@ -175,14 +151,13 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
             "lastSeq": max((row.seq for row in rows), default=None),
         },
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
-        "messages": rows_json(rows, whole=True),
+        "messages": options.rows_json(rows, whole=True),
     }
     invocation.emit("messages.tail", print_tail, data)
 
 
-@messages.command("show")
+@command("show", messages)
 @click.argument("message_id", type=id_type)
-@click.pass_obj
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -190,13 +165,13 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     invocation.emit("messages.show", print_message, data)
 
 
-def _message_json(engine: Engine, message_id: int, what: str = "message") -> dict[str, Any]:
+def _message_json(engine: Engine, message_id: int, what: str = "message") -> Data:
     rows = engine.browse.messages_by_id([message_id])
     if not rows:
         raise failures.not_found(f"No {what} has number {message_id}.", kind="message", id=message_id)
     stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
-        "message": row_json(rows[0], whole=True),
+        "message": options.row_json(rows[0], whole=True),
         "format": stored.message.format,
         "entryId": stored.entry_id,
         "eventKey": stored.message.event_key,
@@ -215,19 +190,16 @@ def _message_json(engine: Engine, message_id: int, what: str = "message") -> dic
     }
 
 
-@click.group("summaries", cls=Group)
-def summaries() -> None:
-    """List summaries, or show one with its sources."""
+summaries = Group("summaries", help="List summaries, or show one with its sources.")
 
 
-@summaries.command("list")
-@target_options(required=False, by_run=False)
+@command("list", summaries)
+@options.target_options(required=False, by_run=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
-@time_options
-@paging_options("summaries", str)
+@options.time_options
+@options.paging_options("summaries", str)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
-@click.pass_obj
 def list_summaries(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -243,17 +215,16 @@ def list_summaries(
     The time of a summary is that of the newest message below it.
     """
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
             limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
         )
-    items = rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", print_summaries, {"items": items}, pagination("summaries", limit, page))
+    items = options.rows_json(page.rows, whole=include_content)
+    invocation.emit("summaries.list", print_summaries, {"items": items}, options.pagination("summaries", limit, page))
 
 
-@summaries.command("show")
+@command("show", summaries)
 @click.argument("summary_id", type=text_type)
-@click.pass_obj
 def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -261,7 +232,7 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     invocation.emit("summaries.show", print_summary, data)
 
 
-def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
+def _summary_json(engine: Engine, summary_id: str) -> Data:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
         raise failures.not_found(
@@ -273,9 +244,9 @@ def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
     sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
     messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
     return {
-        "summary": row_json(found[0], whole=True),
-        "parents": rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
-        "children": rows_json(engine.browse.summaries_by_id(sources, whole=False)),
+        "summary": options.row_json(found[0], whole=True),
+        "parents": options.rows_json(engine.browse.summaries_by_id(used_in, whole=False)),
+        "children": options.rows_json(engine.browse.summaries_by_id(sources, whole=False)),
         "usedIn": used_in,
         "sources": sources,
         "sourceMessages": [
@@ -288,8 +259,8 @@ def _summary_json(engine: Engine, summary_id: str) -> dict[str, Any]:
 
 
 @command("list")
-@since_options
-@paging_options("conversations", int)
+@options.since_options
+@options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
     """List conversations, those with the newest messages first.
 
@@ -297,8 +268,8 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
     """
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(limit, start, by_message=True, span=span)
-        items = [row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
-    invocation.emit("list", print_list, {"items": items}, pagination("conversations", limit, page))
+        items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
+    invocation.emit("list", print_list, {"items": items}, options.pagination("conversations", limit, page))
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -313,12 +284,12 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 
 @command("show")
-@click.argument("name", metavar="ID", type=text_type, shell_complete=complete_sessions)
+@click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
-@since_options
-@limit_option
-@cursor_option
+@options.since_options
+@options.limit_option
+@options.cursor_option
 def show(
     invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
 ) -> None:
@@ -339,12 +310,12 @@ def show(
         if details:
             invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
             return
-        page = engine.browse.messages(id_, limit, parse_cursor("messages", int, cursor), span=span, whole=True)
+        page = engine.browse.messages(id_, limit, options.parse_cursor("messages", int, cursor), span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
-    messages = rows_json(page.rows[::-1], whole=True)
-    data = {"type": "conversation", "conversation": row_json(row), "messages": messages, "full": full}
-    invocation.emit("show", print_shown, data, pagination("messages", limit, page))
+    messages = options.rows_json(page.rows[::-1], whole=True)
+    data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
+    invocation.emit("show", print_shown, data, options.pagination("messages", limit, page))
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -360,8 +331,7 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
         raise
 
 
-def _open_reference(engine: Engine, name: str) -> tuple[str, dict[str, Any]]:
-    """What a message, a summary or a file holds."""
+def _open_reference(engine: Engine, name: str) -> tuple[str, Data]:
     from lossless.recall.results import parse_reference
 
     found = parse_reference(name.removeprefix("#"))
@@ -385,27 +355,20 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     """Seen versus stored, and what became of the rest."""
     names = {"  not stored": ("replayed", "skipped", "ambiguous"), "  matched": ("revised", "likely")}
     rows = {
-        title: ", ".join(f"{format_count(counts[name])} {name}" for name in group if counts[name])
-        for title, group in names.items()
+        title: ", ".join(f"{counts[name]:,} {name}" for name in group if counts[name]) for title, group in names.items()
     }
-    arrived = f"{format_count(counts['seen'])} seen, {format_count(counts['stored'])} stored"
+    arrived = f"{counts['seen']:,} seen, {counts['stored']:,} stored"
     return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
 
 
 def print_conversations(screen: Screen, data: Data) -> None:
-    if data["items"]:
-        is_titled = any(item["title"] for item in data["items"])
-        screen.items(
-            data["items"],
-            ("#", "conversationId", "right"),
-            ("session", lambda item: styled(session_name(item), "" if item["active"] else "dim"), "key"),
-            *((("title", lambda item: item["title"] or "", "rest"),) if is_titled else ()),
-            ("messages", "messageCount", "count"),
-            ("tokens", "messageTokens", "count"),
-            ("sums", "summaryCount", "count"),
-            ("context", "contextTokens", "count"),
-            ("changed", "updatedAt", "time"),
-        )
+    is_titled = any(item["title"] for item in data["items"])
+    screen.items(
+        data["items"],
+        f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
+        "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
+        session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
+    )
 
 
 def session_name(item: Data) -> str:
@@ -415,8 +378,6 @@ def session_name(item: Data) -> str:
 
 def print_list(screen: Screen, data: Data) -> None:
     """One line for each conversation: what it is about, whose it is, how long it is, and its days."""
-    if not data["items"]:
-        return
     is_wide = screen.width >= _WIDE
 
     def about(item: Data) -> Text:
@@ -431,12 +392,10 @@ def print_list(screen: Screen, data: Data) -> None:
 
     screen.items(
         data["items"],
-        ("#", "conversationId", "right"),
-        ("conversation", about, "rest"),
-        ("session", session, "rest"),
-        ("messages", "messageCount", "count"),
-        *((("from", "earliestMessageAt", "date"),) if is_wide else ()),
-        ("last", "latestMessageAt", "date"),
+        "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
+        f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
+        conversation=about,
+        session=session,
     )
 
 
@@ -456,50 +415,50 @@ def print_shown(screen: Screen, data: Data) -> None:
         screen.prose(data["text"], 0)
         return
     item = data["conversation"]
-    screen.title(f"Conversation {item['conversationId']}", item["title"] or "", *(() if item["active"] else ["closed"]))
+    screen.title(f"Conversation {item['conversationId']}", item["title"], "" if item["active"] else "closed")
     days = dict.fromkeys(screen.date(item[name]) for name in ("earliestMessageAt", "latestMessageAt"))
     about = f"{plural(item['messageCount'], 'message')}, {' … '.join(days)}"
     screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {about}", "dim"))
     for message in data["messages"]:
         text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
         if not data["full"] and len(text) > limit:
-            size = f"{format_count(len(text))} characters"
+            size = f"{len(text):,} characters"
             text = f"{text[:limit].rstrip()} …\n[{size}: lcm show msg#{message['messageId']}]"
         _print_message_text(screen, message | {"content": text})
+
+
+def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
+    """A line for each depth of summaries."""
+    return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
 
 
 def print_conversation(screen: Screen, data: Data) -> None:
     item, ingest = data["conversation"], data["ingest"]
     state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
-    screen.title(f"Conversation {item['conversationId']}", *([item["title"]] if item["title"] else []))
+    screen.title(f"Conversation {item['conversationId']}", item["title"])
     screen.gap()
-    hidden = ", ".join(f"{format_count(count)} {cause}" for cause, count in data["hidden"].items())
-    tail = f"{plural(item['freshTailMessages'], 'message')}, {format_count(item['freshTailTokens'])} tokens"
-    rows: Iterable[tuple[str, Any]] = (
+    hidden = ", ".join(f"{count:,} {cause}" for cause, count in data["hidden"].items())
+    debt = data["maintenance"]
+    compaction = "none"
+    if debt is not None and (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
+        state_of_debt = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
+        compaction = f"{state_of_debt}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
+    rows: tuple[tuple[str, Any], ...] = (
         ("Session key", item["sessionKey"]),
         ("Session id", item["sessionId"]),
         ("State", state),
         ("Created, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
-        ("Messages", f"{format_count(item['messageCount'])}, {format_count(item['messageTokens'])} tokens"),
-        ("Summaries", f"{format_count(item['summaryCount'])}, {format_count(item['summaryTokens'])} tokens"),
-        *(
-            (
-                f"  depth {row['depth']}",
-                f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
-            )
-            for row in data["summaryDepths"]
-        ),
-        ("Context", f"{plural(item['contextItems'], 'item')}, {format_count(item['contextTokens'])} tokens"),
-        *(
-            (f"  {row['itemType']}", f"{format_count(row['count'])}, {format_count(row['tokens'])} tokens")
-            for row in data["context"]
-        ),
-        ("Fresh tail", tail),
+        ("Messages", f"{item['messageCount']:,}, {item['messageTokens']:,} tokens"),
+        ("Summaries", f"{item['summaryCount']:,}, {item['summaryTokens']:,} tokens"),
+        *depth_rows(data["summaryDepths"]),
+        ("Context", f"{plural(item['contextItems'], 'item')}, {item['contextTokens']:,} tokens"),
+        *((f"  {row['itemType']}", f"{row['count']:,}, {row['tokens']:,} tokens") for row in data["context"]),
+        ("Fresh tail", f"{plural(item['freshTailMessages'], 'message')}, {item['freshTailTokens']:,} tokens"),
         ("Hidden", hidden or "none"),
         *ingest_rows(ingest),
         ("Last stored", ago_and_time(screen, ingest["lastStoredAt"])),
-        ("Compaction", _conversation_debt_text(data["maintenance"])),
-        ("Large files", f"{format_count(data['largeFiles']['count'])}, {format_bytes(data['largeFiles']['bytes'])}"),
+        ("Compaction", compaction),
+        ("Large files", f"{data['largeFiles']['count']:,}, {format_bytes(data['largeFiles']['bytes'])}"),
     )
     screen.fields(rows)
     if ingest["blockedReason"]:
@@ -508,53 +467,34 @@ def print_conversation(screen: Screen, data: Data) -> None:
         screen.prose(ingest["blockedReason"])
 
 
-def _conversation_debt_text(debt: Data | None) -> str:
-    if debt is None or not (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
-        return "none"
-    state = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
-    return f"{state}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
-
-
 def print_messages(screen: Screen, data: Data) -> None:
     """One line for each message, then the whole texts when they were asked for."""
-    items = data["items"]
-    if not items:
-        return
     screen.items(
-        items,
-        ("#", "messageId", "right"),
-        ("time", "createdAt", "time"),
-        ("role", lambda item: role_text(item["role"]), ""),
-        ("tokens", "tokenCount", "count"),
-        ("text", lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"), "rest"),
+        data["items"],
+        "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
+        role=lambda item: role_text(item["role"]),
+        text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
     )
-    for item in items:
+    for item in data["items"]:
         if "content" in item:
             _print_message_text(screen, item)
 
 
 def _print_message_text(screen: Screen, item: Data) -> None:
-    """A message with its whole text."""
     screen.gap()
-    tools = f"  {', '.join(item['tools'])}" if item.get("tools") else ""
-    screen.line(
-        styled(f"#{item['messageId']} ", "bold"),
-        role_text(item["role"]),
-        styled(f"  {screen.time(item['createdAt'])}", "dim"),
-        tools,
-    )
+    screen.speaker(item["messageId"], item["role"], screen.time(item["createdAt"]), *item.get("tools", ()))
     if text := item["content"].rstrip("\n"):
         screen.prose(text)
 
 
 def print_tail(screen: Screen, data: Data) -> None:
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-    cap = "" if limits["maxTokens"] is None else f", at most {format_count(limits['maxTokens'])} tokens"
+    cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
     screen.line(
-        f"{plural(selected['messages'], 'message')}, {format_count(selected['tokens'])} tokens, of "
-        f"{format_count(whole['messages'])} and {format_count(whole['tokens'])}; "
-        f"protected: {format_count(limits['count'])}{cap}"
+        f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens, of "
+        f"{whole['messages']:,} and {whole['tokens']:,}; "
+        f"protected: {limits['count']:,}{cap}"
     )
     for item in data["messages"]:
         _print_message_text(screen, item)
@@ -569,16 +509,18 @@ def print_message(screen: Screen, data: Data) -> None:
         place = f"below {status['summarizedIn']}"
     elif status["hiddenCause"]:
         place = f"hidden ({status['hiddenCause']})"
-    rows: list[tuple[str, Any]] = [
+    rows: tuple[tuple[str, Any], ...] = (
         ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
         ("Role", role_text(item["role"])),
         ("Time", screen.time(item["createdAt"])),
-        ("Tokens", format_count(item["tokenCount"])),
+        ("Tokens", f"{item['tokenCount']:,}"),
         ("Format", data["format"]),
         ("Now", place),
-    ]
-    more = (("Tools", ", ".join(item["tools"])), ("Entry id", data["entryId"]), ("File", item["largeContent"]))
-    screen.fields([*rows, *(row for row in more if row[1])])
+        ("Tools", ", ".join(item["tools"])),
+        ("Entry id", data["entryId"]),
+        ("File", item["largeContent"]),
+    )
+    screen.fields(row for row in rows if row[1])
     screen.gap()
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
@@ -594,19 +536,13 @@ def print_message(screen: Screen, data: Data) -> None:
 
 def print_summaries(screen: Screen, data: Data) -> None:
     """One line for each summary, then the whole texts when they were asked for."""
-    items = data["items"]
-    one = len({item["conversationId"] for item in items}) == 1
-    if items:
-        screen.items(
-            items,
-            ("id", "summaryId", "key"),
-            *(() if one else (("conv", "conversationId", "right"),)),
-            ("depth", "depth", "right"),
-            ("tokens", "tokenCount", "count"),
-            ("up to", "coverageAt", "date"),
-            ("text", "preview", "rest"),
-        )
-    for item in items:
+    one = len({item["conversationId"] for item in data["items"]}) == 1
+    screen.items(
+        data["items"],
+        f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
+        "up to=coverageAt:date, text=preview:rest",
+    )
+    for item in data["items"]:
         if "content" in item:
             screen.gap()
             screen.title(item["summaryId"])
@@ -623,7 +559,7 @@ def print_summary(screen: Screen, data: Data) -> None:
             ("Conversation", item["conversationId"]),
             ("Kind", f"{item['kind']}, depth {item['depth']}"),
             ("Covers", f"{screen.time(item['earliestAt'])} … {screen.time(item['latestAt'])}"),
-            ("Tokens", f"{format_count(item['tokenCount'])} for {format_count(item['sourceMessageTokenCount'])}"),
+            ("Tokens", f"{item['tokenCount']:,} for {item['sourceMessageTokenCount']:,}"),
             ("Written", f"{screen.time(item['createdAt'])} by {item['model']}"),
             ("Sources", sources),
             ("Used in", ", ".join(data["usedIn"]) or "nothing yet"),

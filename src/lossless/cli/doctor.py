@@ -12,84 +12,40 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli.apply import apply_confirmed, ask_person, planning
-from lossless.cli.commands import Group, command, id_type, new_spelling, number_option, text_option, text_type
-from lossless.cli.model import SourceTimes, model_options, source_time_options, writer_name
-from lossless.cli.options import budget_option, usage_error
+from lossless.cli.commands import (
+    Group,
+    Invocation,
+    command,
+    id_type,
+    new_spelling,
+    number_option,
+    text_option,
+    text_type,
+)
+from lossless.cli.model import SourceTimes, writer_name
+from lossless.cli.options import ConversationTarget, budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
 from lossless.cli.rewrite import (
     DraftOptions,
-    count_kinds,
-    diff_option,
     draft_options,
     emit_rewrites,
-    prompt_dir_option,
+    plan_repairs,
     write_plans,
 )
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
-from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, CleanPlan, describe_close, is_stuck
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.maintenance.repair import CleanPlan
     from lossless.maintenance.verify import Verification
-
-
-@command("reindex", short_help="Rebuild the search index.")
-@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
-@click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
-def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
-    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
-
-    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
-    """
-    with planning(invocation) as engine:
-        (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
-    unindexed = drift.unindexed_messages + drift.unindexed_summaries
-    all_ = counts.messages + counts.summaries
-    total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
-    data: dict[str, Any] = {
-        "damaged": list(damaged),
-        "lostMessages": drift.lost_count,
-        "goneMessages": drift.gone_count,
-        "staleSummaries": len(drift.stale_summaries),
-        "goneSummaries": drift.gone_summaries,
-        "unindexed": unindexed,
-        "losslessClawLost": drift.upstream_lost,
-        "all": anew,
-        "applied": is_real,
-        "done": None,
-    }
-    if is_real:
-        with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
-            data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
-    is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
-
-
-@command("rebuild", short_help="Compute derived values again.")
-@click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
-def rebuild(invocation: Invocation, is_real: bool) -> None:
-    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
-
-    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
-    Messages do not change.
-    """
-    with planning(invocation) as engine:
-        found = engine.admin.rebuild_plan()
-    if is_real:
-        with invocation.engine() as engine:
-            found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
 
 
 #: How many conversations of a filter are listed; the others are counted.
@@ -150,9 +106,8 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         write_plans(invocation, [plan for plan, _ in repairs], how)
 
 
-@doctor.command("examine", short_help="Look for all known problems.")
+@command("examine", doctor, short_help="Look for all known problems.")
 @_offline
-@click.pass_obj
 def examine(invocation: Invocation, offline: bool) -> None:
     """Look for all known problems; `lcm doctor` alone does the same.
 
@@ -164,49 +119,39 @@ def examine(invocation: Invocation, offline: bool) -> None:
     _examine(invocation, offline=offline)
 
 
-@doctor.command("apply", short_help="Rewrite broken summaries.")
+@command("apply", doctor, short_help="Rewrite broken summaries.")
 @click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
 @budget_option
-@source_time_options
-@prompt_dir_option
-@model_options
-@diff_option
-@click.option(
-    "--confirm/--dry-run",
-    "is_real",
-    default=False,
-    help="Do it; or only show what would be done, which is the default.",
+@draft_options(
+    click.option(
+        "--confirm/--dry-run",
+        "is_real",
+        default=False,
+        help="Do it; or only show what would be done, which is the default.",
+    )
 )
-@yes_option
-@click.pass_obj
 def apply_repairs(
     invocation: Invocation,
-    /,
     conversation_id: int | None,
     summary_ids: tuple[str, ...],
     budget: int | None,
-    **more: Any,
+    how: DraftOptions,
 ) -> None:
     """Rewrite the broken summaries of conversation ID, or of all.
 
     It lists reasons to look first: more than 25 summaries, more to read than 75 % of the budget, or a pending
     compaction. Exit code 1 when something stays broken.
     """
-    how = draft_options(invocation, **more)
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
     with planning(invocation) as engine:
-        ids = engine.surgery.broken_conversations() if conversation_id is None else [conversation_id]
-        for id_ in ids:
-            engine.browse.get(id_)
-        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    plans = [plan for plan, _ in found]
-    blocked = [reason for _, reasons in found for reason in reasons]
-    emit_rewrites(invocation, "doctor.apply", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
+        target = None if conversation_id is None else ConversationTarget(conversation_id)
+        plans, more = plan_repairs(engine, target, budget, summary_ids)
+    emit_rewrites(invocation, "doctor.apply", plans, how, more)
 
 
-@doctor.command("clean", short_help="Delete conversations that are no longer used.")
+@command("clean", doctor, short_help="Delete conversations that are no longer used.")
 @click.option(
     "--apply",
     "filter_id",
@@ -216,7 +161,6 @@ def apply_repairs(
 @click.option("--vacuum", is_flag=True, help="Free the space on disk afterwards.")
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
-@click.pass_obj
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
     """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup.
 
@@ -225,7 +169,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     """
     with planning(invocation) as engine:
         plans = engine.admin.clean_plans(filter_id)
-    data: dict[str, Any] = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
+    data: Data = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
     if filter_id is not None and not dry_run:
         plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
         report = apply_confirmed(
@@ -235,13 +179,12 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     invocation.emit("doctor.clean", print_clean, data)
 
 
-@doctor.command("maintenance", short_help="List or close stuck compactions.")
+@command("maintenance", doctor, short_help="List or close stuck compactions.")
 @click.option(
     "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
 )
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
-@click.pass_obj
 def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
     """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
 
@@ -250,7 +193,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
     with planning(invocation) as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
-    data: dict[str, Any] = {
+    data: Data = {
         "items": [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found],
         "applied": False,
         "backup": None,
@@ -262,10 +205,9 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
     invocation.emit("doctor.maintenance", print_maintenance, data)
 
 
-@doctor.command("rollover-splits", short_help="Merge sessions that were split.")
+@command("rollover-splits", doctor, short_help="Merge sessions that were split.")
 @click.option("--apply/--dry-run", "is_real", help="Merge them, after a backup; or only list them, as by default.")
 @yes_option
-@click.pass_obj
 def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
     """List sessions whose history was split by a rollover; with --apply merge those that are certain.
 
@@ -287,8 +229,52 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
     invocation.emit("doctor.rollover-splits", print_splits, data)
 
 
-doctor.add_command(reindex)
-doctor.add_command(rebuild)
+@command("reindex", doctor, short_help="Rebuild the search index.")
+@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
+def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
+    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
+
+    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
+    """
+    with planning(invocation) as engine:
+        (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
+    unindexed = drift.unindexed_messages + drift.unindexed_summaries
+    all_ = counts.messages + counts.summaries
+    total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
+    data: Data = {
+        "damaged": list(damaged),
+        "lostMessages": drift.lost_count,
+        "goneMessages": drift.gone_count,
+        "staleSummaries": len(drift.stale_summaries),
+        "goneSummaries": drift.gone_summaries,
+        "unindexed": unindexed,
+        "losslessClawLost": drift.upstream_lost,
+        "all": anew,
+        "applied": is_real,
+        "done": None,
+    }
+    if is_real:
+        with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
+            data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
+    is_whole = not (data["done"] and data["done"]["unreadable"])
+    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
+
+
+@command("rebuild", doctor, short_help="Compute derived values again.")
+@click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
+def rebuild(invocation: Invocation, is_real: bool) -> None:
+    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
+
+    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
+    Messages do not change.
+    """
+    with planning(invocation) as engine:
+        found = engine.admin.rebuild_plan()
+    if is_real:
+        with invocation.engine() as engine:
+            found = engine.admin.rebuild()
+    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
 
 
 def _examine(invocation: Invocation, *, offline: bool) -> None:
@@ -315,22 +301,21 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
 
 
-def _filter(plan: CleanPlan) -> dict[str, Any]:
-    conversations = [
-        {
-            "conversationId": held.id,
-            **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
-            "bytes": held.text_bytes,
-        }
-        for held in plan.conversations[:_SHOWN]
-    ]
+def _filter(plan: CleanPlan) -> Data:
     return {
         "filter": plan.filter_id,
         "meaning": plan.meaning,
         "count": len(plan.conversations),
         "messages": sum(held.messages for held in plan.conversations),
         "bytes": plan.bytes,
-        "conversations": conversations,
+        "conversations": [
+            {
+                "conversationId": held.id,
+                **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
+                "bytes": held.text_bytes,
+            }
+            for held in plan.conversations[:_SHOWN]
+        ],
     }
 
 
@@ -356,9 +341,7 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
             found = engine.verify(advance)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
     data = {
-        "ok": found.ok,
-        "messages": found.messages,
-        "summaries": found.summaries,
+        **pick_json(found, "ok", "messages", "summaries"),
         "errors": sum(problem.severity == "error" for problem in problems),
         "warnings": sum(problem.severity == "warning" for problem in problems),
         "byCheck": dict(Counter(problem.check for problem in problems)),
@@ -373,9 +356,7 @@ def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
     invocation.reader().close()  # it must be there
     found = prove_absence(invocation.file_path, invocation.vault, phrases_in(source, "--absent-from"))
     data = {
-        "ok": found.ok,
-        "files": found.files,
-        "bytes": found.bytes,
+        **pick_json(found, "ok", "files", "bytes"),
         "found": len(found.traces),
         "traces": to_json(found.traces[:limit]),
         "unreadable": list(found.unreadable),
@@ -426,7 +407,7 @@ def print_verify(screen: Screen, data: Data) -> None:
         )
     unlisted = data["errors"] + data["warnings"] - len(data["problems"])
     if unlisted > 0:
-        screen.line(styled(f"and {format_count(unlisted)} more; see them with --limit", "dim"))
+        screen.line(styled(f"and {unlisted:,} more; see them with --limit", "dim"))
     if data["problems"]:
         screen.gap()
     checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
@@ -467,7 +448,7 @@ _SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
 def print_examination(screen: Screen, data: Data) -> None:
     live = data["liveness"]
     screen.title(f"lossless {data['version']}", f"schema {data['schema']}", f"SQLite {data['sqlite']}")
-    seen = ", ".join(f"{format_count(live[name])} {name}" for name in ("seen", "stored", "ambiguous"))
+    seen = ", ".join(f"{live[name]:,} {name}" for name in ("seen", "stored", "ambiguous"))
     rows: list[tuple[str, Any]] = [("Last stored", screen.ago(live["lastStoredAt"])), ("Arrived", seen)]
     rows += [
         (f"Model {model['name']}", f"answers in {model['seconds']} s" if model["ok"] else str(model["error"]))
@@ -494,14 +475,7 @@ def print_examination(screen: Screen, data: Data) -> None:
 
 
 def print_clean(screen: Screen, data: Data) -> None:
-    screen.items(
-        data["items"],
-        ("filter", "filter", ""),
-        ("conversations", "count", "count"),
-        ("messages", "messages", "count"),
-        ("text", "bytes", "bytes"),
-        ("meaning", "meaning", "rest"),
-    )
+    screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
     report = data["done"]
     if report is None:
         for item in data["items"]:
@@ -510,7 +484,7 @@ def print_clean(screen: Screen, data: Data) -> None:
                 rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
                 screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
             if (more := item["count"] - len(item["conversations"])) > 0:
-                screen.line(styled(f"  {item['filter']}: and {format_count(more)} more", "dim"))
+                screen.line(styled(f"  {item['filter']}: and {more:,} more", "dim"))
         screen.unchanged("--apply FILTER deletes, after a backup.")
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
@@ -523,22 +497,16 @@ def print_clean(screen: Screen, data: Data) -> None:
 def print_maintenance(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No compaction is pending.")
-    else:
-        screen.items(
-            data["items"],
-            ("#", "conversationId", "right"),
-            ("session", "sessionKey", "key"),
-            ("state", _maintenance_state, ""),
-            ("reason", "reason", ""),
-            ("since", "requestedAt", "time"),
-        )
+    screen.items(
+        data["items"],
+        "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+        state=lambda item: (
+            f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
+            f"{', stuck' if item['isStuck'] else ''}"
+        ),
+    )
     if data["applied"]:
         screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
-
-
-def _maintenance_state(item: Data) -> str:
-    state = "pending" if item["pending"] else "running"
-    return f"{state}, {'active' if item['active'] else 'closed'}{', stuck' if item['isStuck'] else ''}"
 
 
 def print_reindex(screen: Screen, data: Data) -> None:
@@ -587,11 +555,8 @@ def print_splits(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["items"],
-        ("session", "sessionKey", ""),
-        ("active", "targetId", "right"),
-        ("archived", lambda item: ", ".join(map(str, item["sourceIds"])), ""),
-        ("messages", "messages", "count"),
-        ("look first", lambda item: item["review"] or "", "rest"),
+        "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest",
+        archived=lambda item: ", ".join(map(str, item["sourceIds"])),
     )
     if data["applied"]:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
@@ -605,7 +570,7 @@ def print_absent(screen: Screen, data: Data) -> None:
         screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
         return
     if data["traces"]:
-        screen.items(data["traces"], ("phrase", "phrase", "right"), ("place", "place", ""), ("file", "file", "key"))
+        screen.items(data["traces"], "phrase:right, place, file:key")
     for reason in data["unreadable"]:
         screen.line(styled("Not read: ", "yellow"), reason)
     screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))

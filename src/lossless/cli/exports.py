@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from functools import partial
+from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli.commands import CommandEntry, LazyGroup, command, text_option, text_type
-from lossless.cli.imports import limit_warnings, print_counts, print_warnings, report_place
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
+from lossless.cli.imports import limit_warnings, print_counts, print_warnings
 from lossless.cli.options import ConversationTarget, complete_sessions, session_names
 from lossless.cli.output import to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
+from lossless.transfer.group import Transfer
 from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_format import SessionBy
@@ -19,13 +21,9 @@ from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from contextlib import AbstractContextManager
 
-    from lossless.cli.commands import Command, Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.transfer.lossless_claw import ExportReport
-    from lossless.transfer.pages import PageFormat, PagesReport
+    from lossless.transfer.pages import PageFormat
 
 
 export = LazyGroup(
@@ -68,9 +66,7 @@ def _place(ctx: click.Context, param: click.Parameter, value: str) -> str:  # no
     return value
 
 
-def _progress(invocation: Invocation, engine: Engine) -> AbstractContextManager[Callable[[int], None] | None]:
-    """A progress bar that counts messages, for a person who watches."""
-    return invocation.progress("Exporting", engine.browse.counts().messages if invocation.shows_progress else None)
+_target = click.argument("target", metavar="DST", type=text_type, callback=_place)
 
 
 def _chosen(engine: Engine, names: tuple[str, ...]) -> frozenset[str]:
@@ -80,62 +76,49 @@ def _chosen(engine: Engine, names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(session_names(engine, names))
 
 
-def _emit(invocation: Invocation, command: str, report: ExportReport | PagesReport) -> None:
+def _export(
+    invocation: Invocation, command: str, write: Callable[..., Any], *, sessions: tuple[str, ...], **how: Any
+) -> None:
+    with invocation.reader() as engine:
+        chosen = _chosen(engine, sessions)
+        total = engine.browse.counts().messages if invocation.shows_progress else None
+        with invocation.progress("Exporting", total) as advance:
+            report = write(engine.transfer, sessions=chosen, progress=advance, **how)
     invocation.emit(command, print_export, limit_warnings(to_json(report)))
 
 
 @command("archive")
-@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_target
 @_sessions
 @click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
 @_overwrite
-def archive(
-    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
-) -> None:
+def archive(invocation: Invocation, /, **how: Any) -> None:
     """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly.
 
     The last line has the number of the other lines and their digest. The file is read back and verified before it gets
     its name.
     """
-    _archive(invocation, target, sessions, files_dir, overwrite)
-
-
-def _archive(
-    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, overwrite: bool
-) -> None:
-    with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        chosen = _chosen(engine, sessions)
-        report = engine.transfer.export_archive(
-            target, sessions=chosen, files_dir=files_dir, overwrite=overwrite, progress=advance
-        )
-    _emit(invocation, "export.archive", report)
+    _export(invocation, "export.archive", Transfer.export_archive, **how)
 
 
 @command("lossless-claw")
-@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_target
 @_sessions
 @text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
-def lossless_claw(
-    invocation: Invocation, target: str, sessions: tuple[str, ...], files_dir: str | None, plain: bool, overwrite: bool
-) -> None:
+def lossless_claw(invocation: Invocation, /, **how: Any) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own.
 
     It has lossless-claw's tables, with its search tables filled and every row under its own id. Additional tables,
     which lossless-claw ignores, have the rest, so that DST opens here again with everything. It is read back and
     compared before it gets its name.
     """
-    with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        chosen = _chosen(engine, sessions)
-        report = engine.transfer.export_lossless_claw(
-            target, sessions=chosen, files_dir=files_dir, plain=plain, overwrite=overwrite, progress=advance
-        )
-    _emit(invocation, "export.lossless-claw", report)
+    _export(invocation, "export.lossless-claw", Transfer.export_lossless_claw, **how)
 
 
 @command("remnic")
-@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_target
 @_sessions
 @text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
 @click.option(
@@ -148,13 +131,7 @@ def lossless_claw(
 @click.option("--compat", is_flag=True, help="Count and leave out what Remnic's own importer does.")
 @click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
 def remnic(
-    invocation: Invocation,
-    target: str,
-    sessions: tuple[str, ...],
-    source: str | None,
-    session_by: SessionBy,
-    compat: bool,
-    dry_run: bool,
+    invocation: Invocation, /, target: str, sessions: tuple[str, ...], source: str | None, dry_run: bool, **how: Any
 ) -> None:
     """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
 
@@ -166,39 +143,29 @@ def remnic(
         place = place / "state" / "lcm.sqlite"
     with invocation.progress("Exporting") as advance:
         if source is not None:
-            names = frozenset(sessions)
-            options = TransferOptions(dry_run, names, None, advance, session_by=session_by, compat=compat)
+            options = TransferOptions(dry_run, frozenset(sessions), progress=advance, **how)
             report = export_claw_to_remnic(source, place, options)
         else:
             with invocation.reader() as engine:
-                chosen = _chosen(engine, sessions)
-                report = engine.transfer.export_remnic(
-                    place, sessions=chosen, session_by=session_by, compat=compat, dry_run=dry_run, progress=advance
-                )
+                write = partial(engine.transfer.export_remnic, place, dry_run=dry_run, progress=advance, **how)
+                report = write(sessions=_chosen(engine, sessions))
     invocation.emit("export.remnic", print_export, limit_warnings(to_json(report)) | {"path": str(place)})
 
 
-def _pages(invocation: Invocation, kind: PageFormat, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
-    with invocation.reader() as engine, _progress(invocation, engine) as advance:
-        chosen = _chosen(engine, sessions)
-        report = engine.transfer.export_pages(target, kind, sessions=chosen, overwrite=overwrite, progress=advance)
-    _emit(invocation, f"export.{kind}", report)
-
-
 @command("jsonl")
-@click.argument("target", metavar="DST", type=text_type, callback=_place)
+@_target
 @_sessions
 @_overwrite
-def jsonl(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
+def jsonl(invocation: Invocation, /, target: str, **how: Any) -> None:
     """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
 
     One file is a whole archive, as of `lcm export archive`. In a folder there is one unchanged message per line,
     with its time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
     """
     if target.endswith(".jsonl"):
-        _archive(invocation, target, sessions, None, overwrite)
+        _export(invocation, "export.archive", Transfer.export_archive, target=target, **how)
     else:
-        _pages(invocation, "jsonl", target, sessions, overwrite)
+        _export(invocation, "export.jsonl", Transfer.export_pages, target=target, kind="jsonl", **how)
 
 
 def _page_command(kind: PageFormat, about: str) -> Command:
@@ -206,8 +173,8 @@ def _page_command(kind: PageFormat, about: str) -> Command:
     @click.argument("target", metavar="DIR", type=text_type, callback=_place)
     @_sessions
     @_overwrite
-    def write(invocation: Invocation, target: str, sessions: tuple[str, ...], overwrite: bool) -> None:
-        _pages(invocation, kind, target, sessions, overwrite)
+    def write(invocation: Invocation, /, **how: Any) -> None:
+        _export(invocation, f"export.{kind}", Transfer.export_pages, kind=kind, **how)
 
     return write
 
@@ -223,7 +190,8 @@ html = _page_command(
 
 
 def print_export(screen: Screen, data: Data) -> None:
-    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", *report_place(data))
+    place = data.get("path") or data.get("folder")
+    screen.title("DRY RUN — no rows written." if data.get("dryRun") else "Export complete.", place)
     print_counts(screen, data)
     if data.get("files"):
         screen.line(styled(f"  {plural(len(data['files']), 'file')}, the first {data['files'][0]}", "dim"))

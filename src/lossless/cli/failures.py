@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,7 +10,7 @@ import click
 from lossless import errors
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from lossless.cli.screen import Data
 
 OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
 INTERRUPTED = 130
@@ -30,18 +29,13 @@ class CommandFailed(Exception):
     """A command cannot go on: what the envelope says of it, the exit code, and what a person may do about it."""
 
     def __init__(
-        self,
-        code: str,
-        message: str,
-        exit_code: int = BAD_ARGUMENTS,
-        details: Mapping[str, Any] = MappingProxyType({}),
-        hint: str = "",
+        self, code: str, message: str, exit_code: int = BAD_ARGUMENTS, details: Data | None = None, hint: str = ""
     ) -> None:
         super().__init__(message)
-        self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details, hint
+        self.code, self.message, self.exit_code, self.details, self.hint = code, message, exit_code, details or {}, hint
 
-    def envelope(self) -> dict[str, Any]:
-        error: dict[str, Any] = {"code": self.code, "message": self.message}
+    def envelope(self) -> Data:
+        error: Data = {"code": self.code, "message": self.message}
         details = {**self.details} | ({"hint": self.hint} if self.hint else {})
         if details:
             error["details"] = details
@@ -56,6 +50,15 @@ def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str =
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
     """The failure for what is not there."""
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
+
+
+def need_extra(extra: str, message: str, *packages: str) -> None:
+    """Raises when a package of an extra of lossless is not installed."""
+    from importlib.util import find_spec
+
+    if any(find_spec(package) is None for package in packages):
+        hint = f"Install {'them' if len(packages) > 1 else 'it'} with `pip install 'lossless[{extra}]'`."
+        raise fail("missing_extra", message, CONFIG, hint=hint)
 
 
 def as_failure(error: errors.LosslessError | click.ClickException | CommandFailed) -> CommandFailed:
@@ -78,7 +81,7 @@ def with_details(error: errors.LosslessError | CommandFailed, **details: Any) ->
     return CommandFailed(failure.code, failure.message, failure.exit_code, {**failure.details, **details}, failure.hint)
 
 
-def _details(error: errors.LosslessError) -> dict[str, Any]:
+def _details(error: errors.LosslessError) -> Data:
     if isinstance(error, errors.NotFound):
         return {"kind": error.kind, "id": error.id}
     if isinstance(error, errors.BadSetting):

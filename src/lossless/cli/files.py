@@ -3,54 +3,37 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Group, command, new_spelling, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    id_or_none,
-    pagination,
-    paging_options,
-    target_options,
-    time_options,
-    usage_error,
-)
+from lossless.cli import failures, options
+from lossless.cli.commands import Group, Invocation, command, new_spelling, number_option, text_type
+from lossless.cli.options import MAX_LIMIT, ConversationTarget, usage_error
 from lossless.cli.output import pick_json, preview
-from lossless.cli.recall import print_text, run_tool, tool_reader
-from lossless.cli.screen import Screen, styled
+from lossless.cli.recall import file_page_options, run_tool, tool_reader
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files.references import DEFAULT_STUB_BYTES
-from lossless.files.vault import set_users
-from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
+from lossless.files.document import DEFAULT_STUB_BYTES
+from lossless.files.vault import Vault, set_users
 from lossless.model.times import parse_time
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data
-    from lossless.files.references import StubPlan
-    from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import PageStart, TimeRange
 
 _CHUNK = 1 << 20
 
 
-@click.group("files", cls=Group)
-def files() -> None:
-    """List stored files, show or describe them, or delete files that no row refers to."""
+files = Group("files", help="List stored files, show or describe them, or delete files that no row refers to.")
 
 
-@files.command("list", short_help="List stored files.")
-@target_options(required=False, by_run=False)
-@time_options
-@paging_options("files", str)
-@click.pass_obj
+@command("list", files, short_help="List stored files.")
+@options.target_options(required=False, by_run=False)
+@options.time_options
+@options.paging_options("files", str)
 def list_files(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -60,38 +43,32 @@ def list_files(
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = invocation.vault
-    since, before = (None if end is None else parse_time(end) for end in _ends(span))
+    ends = (None, None) if span is None else (span.since, span.before)
+    since, before = (None if end is None else parse_time(end) for end in ends)
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
     data = {
         "folder": str(vault.root),
         "total": {"count": count, "bytes": size},
         "items": [_item(file, vault) for file in page.rows],
     }
-    invocation.emit("files.list", print_files, data, pagination("files", limit, page))
+    invocation.emit("files.list", print_files, data, options.pagination("files", limit, page))
 
 
-def _ends(span: TimeRange | None) -> tuple[str | None, str | None]:
-    return (None, None) if span is None else (span.since, span.before)
-
-
-def _item(file: StoredFile, vault: Vault) -> dict[str, Any]:
+def _item(file: StoredFile, vault: Vault) -> Data:
     return {
         "fileId": file.id,
         "conversationId": file.conversation_id,
         "fileName": file.name,
         "mimeType": file.mime,
-        "byteSize": file.byte_size,
-        "lineCount": file.line_count,
-        "createdAt": file.created_at,
+        **pick_json(file, "byte_size", "line_count", "created_at"),
         "isThere": _is_readable(file, vault),
         "preview": preview(file.exploration_summary or ""),
     }
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
-    """Whether its bytes can be read."""
     try:
         vault.read(file, 0, 0)
     except (NotFound, ArchiveError):
@@ -99,35 +76,15 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
     return True
 
 
-@files.command("show", short_help="Show a file.")
+@command("show", files, short_help="Show a file.")
 @click.argument("name", metavar="ID", type=text_type)
-@click.option("--start-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The first line to show.")
-@click.option("--end-line", metavar="N", type=click.IntRange(1, 1_000_000_000), help="The last line to show.")
-@number_option(
-    "--max-bytes",
-    minimum=MIN_PAGE_BYTES,
-    maximum=MAX_PAGE_BYTES,
-    default=DEFAULT_PAGE_BYTES,
-    help="The most bytes to show at once.",
-)
-@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
+@file_page_options
 @click.option("--raw", is_flag=True, help="Write only the stored bytes.")
-@click.pass_obj
-def show_file(
-    invocation: Invocation,
-    name: str,
-    start_line: int | None,
-    end_line: int | None,
-    max_bytes: int,
-    cursor: str | None,
-    raw: bool,
-) -> None:
+def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
     """Show the file ID: its facts and its content.
 
     If its bytes are gone and a message still has the text, the text is shown.
     """
-    if start_line is not None and end_line is not None and end_line < start_line:
-        raise usage_error("--end-line is before --start-line.")
     from lossless.recall.results import parse_reference
 
     named = parse_reference(name, numbers=False)
@@ -143,23 +100,15 @@ def show_file(
                 click.echo(piece.data, nl=False)
                 at = piece.end if piece.is_cut else None
             return
-        args = {
-            "id": named.id,
-            "startLine": start_line,
-            "endLine": end_line,
-            "expandFileMaxBytes": max_bytes,
-            "cursor": cursor,
-        }
-        result = run_tool(engine, "lcm_describe", None, args)
+        result = run_tool(engine, "lcm_describe", None, {"id": named.id, **page})
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
     invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
 
 
-@files.command("explore", short_help="Let a model describe files.")
-@target_options(required=False, by_run=False)
+@command("explore", files, short_help="Let a model describe files.")
+@options.target_options(required=False, by_run=False)
 @number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
-@click.pass_obj
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
     """Let a model describe stored text files, instead of the summary that was made when they were stored.
 
@@ -167,7 +116,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
     """
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         remaining = engine.browse.undescribed_files(id_)
     models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
     if not models and not dry_run:
@@ -197,7 +146,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     invocation.emit("files.explore", print_explored, data, ok=failure is None)
 
 
-@files.command("gc", short_help="Delete files that no row refers to.")
+@command("gc", files, short_help="Delete files that no row refers to.")
 @click.option("--apply/--dry-run", "is_real", help="Delete them; or only list them, which is the default.")
 @click.option(
     "--used-by",
@@ -207,7 +156,6 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     type=click.Path(exists=True, dir_okay=False, resolve_path=True),
     help="An archive that also keeps files in the folder; may be repeated. It is remembered.",
 )
-@click.pass_obj
 def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
     """List files on disk that no row refers to, and with --apply delete them.
 
@@ -236,15 +184,12 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
 
 #: How many messages are listed; the others are counted.
 _SHOWN = 50
-_COUNT = click.IntRange(1, 1_000_000_000)
 
 
 @command("stub", short_help="Store large tool results as files.")
-@target_options(required=False, by_run=False)
-@click.option(
-    "--min-bytes", metavar="N", type=_COUNT, help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]"
-)
-@click.option("--limit", metavar="N", type=_COUNT, help="At most this many, the oldest first.")
+@options.target_options(required=False, by_run=False)
+@number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
+@number_option("--limit", help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
 def stub(
@@ -272,9 +217,9 @@ def stub(
 
 def _stub(
     invocation: Invocation, target: ConversationTarget | None, minimum: int, limit: int | None, *, is_real: bool
-) -> dict[str, Any]:
+) -> Data:
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         work = engine.admin.stub_plan(minimum, id_, limit)
     data = {
         "conversationId": id_,
@@ -283,7 +228,10 @@ def _stub(
         "count": len(work.outputs),
         "bytes": work.bytes,
         "left": work.left,
-        "items": _items(work),
+        "items": [
+            pick_json(output, "message_id", "conversation_id", "tool", "byte_size") | {"preview": preview(output.head)}
+            for output in work.outputs[:_SHOWN]
+        ],
     }
     if is_real and work.outputs:
         with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
@@ -292,16 +240,9 @@ def _stub(
     return data
 
 
-def _items(work: StubPlan) -> list[dict[str, Any]]:
-    return [
-        pick_json(output, "message_id", "conversation_id", "tool", "byte_size") | {"preview": preview(output.head)}
-        for output in work.outputs[:_SHOWN]
-    ]
-
-
-def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> dict[str, Any]:
+def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> Data:
     with invocation.reader() as engine:
-        id_ = id_or_none(target, engine)
+        id_ = options.id_or_none(target, engine)
         marks = engine.admin.stub_revert_plan(id_)
     items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in islice(marks.items(), _SHOWN)]
     data = {"conversationId": id_, "count": len(marks), "items": items}
@@ -321,19 +262,15 @@ def print_files(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["items"],
-        ("id", "fileId", ""),
-        ("conv", "conversationId", "right"),
-        ("size", lambda item: "–" if item["byteSize"] is None else format_bytes(item["byteSize"]), "right"),
-        ("stored", "createdAt", "date"),
-        ("bytes", lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"), ""),
-        ("name", "fileName", ""),
-        ("about", "preview", "rest"),
+        "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
+        "about=preview:rest",
+        bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
     )
 
 
 def print_file(screen: Screen, data: Data) -> None:
     screen.line(styled("Stored at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
-    print_text(screen, data)
+    screen.prose(data["text"], 0)
 
 
 def print_explored(screen: Screen, data: Data) -> None:
@@ -370,8 +307,10 @@ def print_stubs(screen: Screen, data: Data) -> None:
         else:
             screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
-    where = (("message", "messageId", "right"), ("conv", "conversationId", "right"), ("tool", "tool", ""))
-    screen.items(data["items"], *where, ("size", "byteSize", "bytes"), ("text", "preview", "rest"))
+    screen.items(
+        data["items"],
+        "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest",
+    )
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
     if data["applied"]:
         screen.line(f"{what} got a file in {data['folder']}.")

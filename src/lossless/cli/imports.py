@@ -6,7 +6,6 @@ import sys
 from collections import Counter
 from contextlib import nullcontext
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from stat import S_ISDIR
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -15,19 +14,19 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, command, text_option, text_type
-from lossless.cli.options import parse_when
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
+from lossless.cli.conversations import session_name
+from lossless.cli.options import combined, when_option
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
-from lossless.cli.transcripts import print_pruned
+from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.transcripts import again_option, print_pruned
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.ingest.transcripts.records import is_sqlite
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
-from lossless.transfer.archive_file import check_archive, import_archive
-from lossless.transfer.archive_format import is_archive
+from lossless.transfer.archive_file import check_archive, import_archive, is_archive
 from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
 from lossless.transfer.remnic_export import export_claw_to_remnic
 from lossless.transfer.remnic_import import check_remnic_source, import_remnic
@@ -39,14 +38,13 @@ from lossless.transfer.transcripts import (
     find_local_histories,
     stat_named,
 )
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from datetime import datetime
 
-    from lossless.cli.commands import Invocation
     from lossless.cli.failures import CommandFailed
-    from lossless.cli.screen import Data, Screen
 
 
 #: The word for an import that finds the kinds by itself.
@@ -110,6 +108,8 @@ _REMNIC_HINT = f"{_HINT}which Remnic complements and does not replace."
 _HINT += "and lossless keeps the archive."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
+_count_only = click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+_ABOUT_SESSION = "Only this session, by its id or key; may be given several times."
 
 
 #: What looks at an archive of each kind before anything is made.
@@ -121,31 +121,19 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
 
 
 def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool = True) -> Command:
-    def bring(
-        invocation: Invocation,
-        source: str,
-        dry_run: bool,
-        sessions: tuple[str, ...],
-        is_verified: bool,
-        files_dir: str | None = None,
-    ) -> None:
-        options = TransferOptions(dry_run, frozenset(sessions), files_dir)
+    in_folder = "The folder of the source's large files, if not next to it."
+
+    @command(kind, help=about)
+    @click.argument("source", metavar="SRC", type=text_type)
+    @_count_only
+    @text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=_ABOUT_SESSION)
+    @click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards.")
+    @combined(*([text_option("--files-dir", metavar="DIR", help=in_folder)] if has_files else []))
+    def bring(invocation: Invocation, /, source: str, sessions: tuple[str, ...], is_verified: bool, **how: Any) -> None:
+        options = TransferOptions(sessions=frozenset(sessions), **how)
         _import_source(invocation, f"import.{kind}", source, kind, options, is_verified, hint)
 
-    made: Any = bring
-    if has_files:
-        made = text_option(
-            "--files-dir", metavar="DIR", help="The folder of the source's large files, if not next to it."
-        )(made)
-    about_session = "Only this session, by its id or key; may be given several times."
-    for decorate in (
-        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
-        text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=about_session),
-        click.option("--dry-run", is_flag=True, help="Only count; nothing is written."),
-        click.argument("source", metavar="SRC", type=text_type),
-    ):
-        made = decorate(made)
-    return command(kind, help=about)(made)
+    return bring
 
 
 lossless_claw = _archive_command(
@@ -209,7 +197,7 @@ def _import_source(
     invocation.emit(command, print_import, data, ok=not problems)
 
 
-def limit_warnings(data: dict[str, Any]) -> dict[str, Any]:
+def limit_warnings(data: Data) -> Data:
     """A report with the first of its warnings, and how many there are."""
     return data | {"warnings": data["warnings"][:_LISTED_WARNINGS], "warningCount": len(data["warnings"])}
 
@@ -247,13 +235,8 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-@text_option(
-    "--session-filter",
-    metavar="ID",
-    multiple=True,
-    help="Only this session, by its id or key; may be given several times.",
-)
+@_count_only
+@text_option("--session-filter", metavar="ID", multiple=True, help=_ABOUT_SESSION)
 @click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does.")
 @click.pass_obj
 def import_lossless_claw_command(
@@ -290,6 +273,7 @@ def import_lossless_claw_command(
 _LOCAL_KINDS = ("openclaw", "claude-code", "codex", "pi", "opencode", "gemini")
 #: How many conversations are listed; the others are counted.
 _LISTED_FILES = 200
+_ABOUT_SINCE = "Only files that changed since then: 2026-07-01, yesterday, 30d."
 _WHERE = {
     "openclaw": "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions",
     "claude-code": "Claude Code projects, such as ~/.claude/projects",
@@ -321,12 +305,11 @@ def _import_files(
     invocation: Invocation,
     kind: str,
     paths: tuple[Path, ...],
-    since: str | None,
+    since: datetime | None,
     limit: int | None,
     is_real: bool,
     dry_run: bool,
-    no_summaries: bool,
-    again: bool,
+    **how: bool,
 ) -> None:
     if is_real and dry_run:
         raise BadInput("--apply and --dry-run contradict each other; give one of them")
@@ -337,12 +320,11 @@ def _import_files(
         options = TransferOptions(not is_real)
         _import_source(invocation, "import.archive", str(paths[0]), "archive", options, is_verified=True)
         return
-    from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
-    files, unreadable = find_files(kind, paths, since=from_when)
+    files, unreadable = find_files(kind, paths, since=since)
     chosen = files if limit is None else files[:limit]
     others = {file: other for file in chosen if (other := detect_other_kind(file, kind)) is not None}
     own = [file for file in chosen if file not in others]
-    found = _bring_in(invocation, kind, own, is_real=is_real, fold=not no_summaries, again=again)
+    found = _bring_in(invocation, kind, own, is_real=is_real, **how)
     named = {path.absolute() for path in paths if path.is_file()}
     strange = [  # in a folder it is passed over; when it is named, it is reported
         ImportOutcome(
@@ -356,26 +338,14 @@ def _import_files(
     unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
     found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
-    counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen)}
-    _emit_outcomes(invocation, kind, found, is_real=is_real, counts=counts, others=Counter(others.values()))
+    counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen), "otherKinds": Counter(others.values())}
+    _emit_outcomes(invocation, found, {"kind": kind, "applied": is_real, **counts})
 
 
-def _emit_outcomes(
-    invocation: Invocation,
-    kind: str,
-    found: list[ImportOutcome],
-    *,
-    is_real: bool,
-    counts: dict[str, int],
-    others: Counter[str],
-) -> None:
+def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
     """Print what became of the files; exit code 1 when one failed."""
     failed = [item for item in found if item.status == "error"]
-    data = {
-        "kind": kind,
-        "applied": is_real,
-        **counts,
-        "otherKinds": dict(others),
+    data |= {
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
         "pruned": sum(item.pruned for item in found),
@@ -393,13 +363,12 @@ def _emit_outcomes(
 
 
 def _bring_in(
-    invocation: Invocation, kind: str, files: list[Path], *, is_real: bool, fold: bool, again: bool
+    invocation: Invocation, kind: str, files: list[Path], *, is_real: bool, no_summaries: bool, again: bool
 ) -> list[ImportOutcome]:
-    """Import transcripts, or say what an import would do."""
     total = sum(map(file_size, files))
     if is_real:
         with invocation.engine() as engine, invocation.progress("Importing", total, in_bytes=True) as advance:
-            return engine.transfer.import_transcripts(kind, files, fold=fold, again=again, progress=advance)
+            return engine.transfer.import_transcripts(kind, files, fold=not no_summaries, again=again, progress=advance)
     from lossless.transfer.transcripts import preview_transcripts
 
     there = Path(invocation.file_path).exists()
@@ -416,12 +385,12 @@ def _command(kind: str) -> click.Command:
     @click.argument(
         "paths", metavar="PATH...", nargs=-1, required=kind not in _LOCAL_KINDS, type=click.Path(path_type=Path)
     )
-    @click.option("--since", metavar="TIME", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
+    @when_option("--since", _ABOUT_SINCE, "TIME")
     @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most this many files, the oldest first.")
     @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only show what would be stored.")
     @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
-    @click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+    @again_option
     def run(invocation: Invocation, /, **given: Any) -> None:
         _import_files(invocation, kind, **given)
 
@@ -444,26 +413,19 @@ openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(k
 
 @command(_AUTO)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
-@click.option("--since", metavar="WHEN", help="Only files that changed since then: 2026-07-01, yesterday, 30d.")
+@when_option("--since", _ABOUT_SINCE)
 @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm summary backfill` does it later.")
-@click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+@again_option
 @click.option("--yes", "-y", is_flag=True, help="Without PATH: import without asking.")
 @click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
 def auto(
-    invocation: Invocation,
-    paths: tuple[Path, ...],
-    since: str | None,
-    no_summaries: bool,
-    again: bool,
-    yes: bool,
-    dry_run: bool,
+    invocation: Invocation, paths: tuple[Path, ...], since: datetime | None, yes: bool, dry_run: bool, **how: bool
 ) -> None:
     """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored.
 
     Transcripts of OpenClaw, Claude Code, Codex, pi, OpenCode and Gemini CLI, ChatGPT exports, JSON lines, archives,
     lossless-claw's and Remnic's databases. Doing it again adds only what is new.
     """
-    from_when = None if since is None else parse_when("--since", since, datetime.now().astimezone())
     named = paths or _local_folders(invocation)
     for path in named:
         if not path.exists():
@@ -475,7 +437,7 @@ def auto(
                 message = f"There is no file {word!r}."
                 raise failures.fail("bad_arguments", message, hint=f"Did you mean `lcm import {near[0]}`?")
     archives = {path: kind for path in named if (kind := _archive_kind(path)) is not None}
-    by_kind, unknown = _sort_files([path for path in named if path not in archives], from_when)
+    by_kind, unknown = _sort_files([path for path in named if path not in archives], since)
     if not (archives or by_kind):
         why = f"it holds nothing of a known kind: {', '.join((*TRANSCRIPT_KINDS, *_CHECKS))}"
         raise BadInput(f"{', '.join(map(str, named))}: {why}")
@@ -493,12 +455,14 @@ def auto(
         found = [
             item
             for kind, files in by_kind.items()
-            for item in _bring_in(invocation, kind, files, is_real=not dry_run, fold=not no_summaries, again=again)
+            for item in _bring_in(invocation, kind, files, is_real=not dry_run, **how)
         ]
         found.sort(key=lambda item: item.status != "error")
         counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
-        others = Counter({"unknown": unknown} if unknown else {})
-        _emit_outcomes(invocation, ", ".join(by_kind), found, is_real=not dry_run, counts=counts, others=others)
+        others = {"unknown": unknown} if unknown else {}
+        _emit_outcomes(
+            invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts, "otherKinds": others}
+        )
 
 
 def _archive_kind(path: Path) -> str | None:
@@ -572,7 +536,7 @@ _ALWAYS = frozenset(
 
 
 def print_import(screen: Screen, data: Data) -> None:
-    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", *report_place(data))
+    screen.title("DRY RUN — no rows written." if data["dryRun"] else "Import complete.", data.get("path"))
     print_counts(screen, data)
     if "verified" in data:
         is_ok = data["verified"]["ok"]
@@ -586,11 +550,6 @@ def print_import(screen: Screen, data: Data) -> None:
         screen.line(styled(data["hint"], "dim"))
 
 
-def report_place(data: Data) -> list[str]:
-    place = data.get("path") or data.get("folder")
-    return [place] if place else []
-
-
 def print_counts(screen: Screen, data: Data) -> None:
     rows: list[tuple[str, str]] = []
     above = ("", "")  # the count that those below it belong to
@@ -599,7 +558,7 @@ def print_counts(screen: Screen, data: Data) -> None:
         if value is None:
             continue
         count = len(value) if isinstance(value, list) else value
-        row = (name, format_count(count))
+        row = (name, f"{count:,}")
         if count and name.startswith(" ") and above not in rows:
             rows.append(above)
         if count or key in _ALWAYS:
@@ -613,7 +572,7 @@ def print_warnings(screen: Screen, data: Data) -> None:
         screen.line(styled("  note: ", "yellow"), warning)
     unlisted = data["warningCount"] - len(data["warnings"])
     if unlisted:
-        screen.line(styled(f"  and {format_count(unlisted)} more", "dim"))
+        screen.line(styled(f"  and {unlisted:,} more", "dim"))
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
@@ -622,10 +581,14 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.line(f"There are no transcripts of kind {data['kind']} there.")
         return
     shown = data["items"][:_SHOWN_ITEMS]
-    status = ("status", lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")), "")
-    screen.items(shown, status, ("messages", "messages", "count"), ("conversation", _name, "rest"))
+    screen.items(
+        shown,
+        "status, messages:count, conversation:rest",
+        status=lambda item: styled(item["status"], _COLOURS.get(item["status"], "dim")),
+        conversation=lambda item: " · ".join(filter(None, (session_name(item), item["title"]))),
+    )
     if len(data["items"]) > len(shown):
-        screen.line(styled(f"and {format_count(sum(data['conversations'].values()) - len(shown))} more", "dim"))
+        screen.line(styled(f"and {sum(data['conversations'].values()) - len(shown):,} more", "dim"))
     for item in data["items"]:
         if item["reason"] and item["status"] in ("error", "held"):
             screen.line(styled(f"{Path(item['path']).name}: {item['reason']}", "red"))
@@ -633,8 +596,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
             screen.line(styled(f"{Path(item['path']).name}, {problem}", "yellow"))
     skipped = Counter(item["reason"] for item in data["items"] if item["status"] == "skipped" and item["reason"])
     for reason, count in skipped.items():
-        screen.line(styled(f"{format_count(count)} skipped: {reason}", "dim"))
-    statuses = ", ".join(f"{format_count(count)} {status}" for status, count in sorted(data["conversations"].items()))
+        screen.line(styled(f"{count:,} skipped: {reason}", "dim"))
+    statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(data["conversations"].items()))
     screen.line(
         styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
     )
@@ -649,11 +612,6 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.line("Nothing new was stored: the archive has all of it already, or the files hold no messages.")
     else:
         screen.line(styled("`lcm prune -s KEY --include-active` deletes one of them again.", "dim"))
-
-
-def _name(item: Data) -> str:
-    name = item["sessionKey"] or item["sessionId"]
-    return f"{name} · {item['title']}" if item["title"] else str(name)
 
 
 #: So many conversations of an import are listed.

@@ -8,23 +8,23 @@ import sys
 from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import command, text_type
+from lossless.cli.commands import Invocation, command, text_type
 from lossless.cli.options import usage_error
-from lossless.cli.screen import Screen, styled
+from lossless.cli.output import pick_json
+from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.settings.load import ProcessEnvironment
-from lossless.tui.text import format_bytes, format_count, home_path, plural
+from lossless.tui.text import format_bytes, home_path, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lossless.cli.commands import Invocation
     from lossless.engine import Engine
     from lossless.transfer.transcripts import ImportOutcome, LocalHistory
 
@@ -51,26 +51,21 @@ def show_overview(invocation: Invocation) -> None:
         invocation.emit("overview", print_overview, _archive_json(invocation))
         return
     found = _find(invocation)
-    invocation.emit(
-        "overview",
-        print_overview,
-        {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]},
-    )
+    data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
+    invocation.emit("overview", print_overview, data)
     if _can_ask(invocation):
         click.echo(err=True)
         if click.confirm("Run `lcm init` now?", default=True, err=True):
             _Setup(invocation, asks=True, found=found).run()
 
 
-def _archive_json(invocation: Invocation) -> dict[str, Any]:
+def _archive_json(invocation: Invocation) -> Data:
     from lossless.cli.model import writer_name
 
     with invocation.reader() as engine, engine.browse.reading():
         totals, health = engine.browse.totals(), engine.browse.health()
         archive = {
-            "conversations": totals.counts.conversations,
-            "messages": totals.counts.messages,
-            "summaries": totals.counts.summaries,
+            **pick_json(totals.counts, "conversations", "messages", "summaries"),
             "sizeBytes": engine.browse.size()[0],
             "lastStoredAt": health.last_stored_at,
             "summariesBy": writer_name(invocation.loaded.settings),
@@ -82,7 +77,7 @@ def _archive_json(invocation: Invocation) -> dict[str, Any]:
     return {"archive": archive, "path": invocation.file_path, "otherArchive": seen}
 
 
-def print_overview(screen: Screen, data: dict[str, Any]) -> None:
+def print_overview(screen: Screen, data: Data) -> None:
     """The archive and three commands, or what was found and how to begin."""
     archive = data["archive"]
     if archive is None:
@@ -117,18 +112,16 @@ def print_overview(screen: Screen, data: dict[str, Any]) -> None:
         screen.line(styled("All commands: lcm --help", "dim"))
 
 
-def _print_found(screen: Screen, found: Sequence[dict[str, Any]]) -> None:
+def _print_found(screen: Screen, found: Sequence[Data]) -> None:
     if not found:
         screen.line("No agent programs were found on this machine.")
         return
     screen.line("Found on this machine (only names and sizes were read):")
     screen.items(
         found,
-        ("  Program", lambda item: f"  {item['program']}", ""),
-        ("Files", "files", "count"),
-        ("Size", "bytes", "bytes"),
-        ("Newest", "newestAt", "date"),
-        ("", lambda _: "", "rest"),
+        "  Program=program, Files=files:count, Size=bytes:bytes, Newest=newestAt:date, =rest:rest",
+        program=lambda item: f"  {item['program']}",
+        rest=lambda _: "",
     )
 
 
@@ -138,14 +131,8 @@ def _find(invocation: Invocation) -> list[LocalHistory]:
     return find_local_histories(ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir))
 
 
-def _history_json(item: LocalHistory) -> dict[str, Any]:
-    return {
-        "program": item.program,
-        "kind": item.kind,
-        "files": len(item.files),
-        "bytes": item.bytes,
-        "newestAt": item.newest_at,
-    }
+def _history_json(item: LocalHistory) -> Data:
+    return {**pick_json(item, "program", "kind"), "files": len(item.files), **pick_json(item, "bytes", "newest_at")}
 
 
 def _can_ask(invocation: Invocation) -> bool:
@@ -206,7 +193,7 @@ class _Setup:
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
         self.problems: list[str] = []
-        self.data: dict[str, Any] = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
+        self.data: Data = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
 
     def run(self) -> None:
         """Ask, then do; the first command that finds something is printed as soon as there is one."""
@@ -324,7 +311,7 @@ class _Setup:
                 advance(sum(map(file_size, others)))
                 own = [file for file in files if file not in others]
                 outcomes += engine.transfer.import_transcripts(kind, own, fold=False, progress=advance)
-        counts = Counter(self.data.get("imported", {}))
+        counts: Counter[str] = Counter(self.data.get("imported", {}))
         for item in outcomes:
             counts[item.status] += 1
             counts["messages"] += item.messages
@@ -376,7 +363,7 @@ class _Setup:
         if not self.invocation.as_json:
             print_model_use(self.screen, self.data["model"])
 
-    def _example(self, engine: Engine) -> dict[str, Any] | None:
+    def _example(self, engine: Engine) -> Data | None:
         found = find_example(engine)
         if found is None:
             return None
@@ -399,31 +386,23 @@ class _Setup:
         self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
         self._say("", "Nothing was changed (--dry-run). It would:")
         self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
-        for host in hosts:
-            self._say(f"  connect {host}")
+        self._say(*(f"  connect {host}" for host in hosts))
         self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
         self.invocation.emit("init", None, self.data)
 
-    def _finish(self, example: dict[str, Any] | None) -> None:
+    def _finish(self, example: Data | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}
-        if self.invocation.as_json:
-            self.invocation.emit("init", None, self.data, ok=not self.problems)
-        else:
-            self._say_end(example)
-        if self.problems:
-            raise click.exceptions.Exit(failures.INTERNAL)
-
-    def _say_end(self, example: dict[str, Any] | None) -> None:
         if counts := self.data.get("imported"):
             new, same = counts.get("imported", 0), counts.get("up-to-date", 0)
             what = f"{plural(new, 'conversation')}, {plural(counts['messages'], 'message')}" if new else "nothing new"
-            self._say("", f"Imported: {what}{f'; {format_count(same)} were there already' if same else ''}.")
+            self._say("", f"Imported: {what}{f'; {same:,} were there already' if same else ''}.")
         if example is None:
             self._say("", 'The archive is empty. Once there is something in it, `lcm recall "…"` finds it.')
-            return
-        where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
-        self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
-        self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
+        else:
+            where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
+            self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
+            self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
+        self.invocation.emit("init", None, self.data, ok=not self.problems)
 
     def _say(self, *lines: str) -> None:
         if not self.invocation.as_json:
@@ -441,7 +420,7 @@ _WORD = re.compile(r"[^\W\d_]{5,16}")
 _TRIED_CONVERSATIONS, _TRIED_MESSAGES = 12, 8
 
 
-def find_example(engine: Engine) -> dict[str, Any] | None:
+def find_example(engine: Engine) -> Data | None:
     """Words of the newest conversations with which `lcm recall` finds something; None when nothing was said.
 
     The words are plain ones that a person wrote, and the search is made before it is offered.

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, LazyGroup, command
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command
 from lossless.cli.options import usage_error
-from lossless.cli.screen import styled
+from lossless.cli.output import pick_json
+from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
 from lossless.tui.text import home_path
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
@@ -141,30 +140,20 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     return host_commands(database=database, config=config, by_name=by_name), archive
 
 
-def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[dict[str, Any]]:
+def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     """Make the edits, unless they are only to be seen: what happened to each file."""
     from lossless.hosts.config_files import apply_edits
 
     done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
-    return [
-        {
-            "path": str(item.path),
-            "change": item.change,
-            "backup": None if item.backup is None else str(item.backup),
-            "note": item.note or None,
-        }
-        for item in done
-    ]
+    return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
-    ok = all(check.ok for check in checks)
     listed = [
         {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
     ]
-    unknown = {found.name for found in checks if not found.is_known}
-    view = partial(print_checks, unknown=unknown)
-    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=ok)
+    view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
+    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=all(check.ok for check in checks))
 
 
 def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
@@ -314,7 +303,7 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
 
 def print_changes(screen: Screen, data: Data, undo: str) -> None:
     """Each file, what happened to it, and where its copy is; then what else a person should know."""
-    screen.title(data["host"], *([] if data["applied"] else ["nothing was changed (--dry-run)"]))
+    screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{home_path(file['path'])}")
         if file["backup"]:

@@ -88,6 +88,41 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
     _failed(failure, Invocation(), sys.argv[1:])
 
 
+summary = LazyGroup(
+    "summary",
+    help="List, open, rewrite and repair summaries, and undo changes of a context.",
+    entries={
+        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
+        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
+        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
+        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
+        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
+        "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
+        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
+        "repair": CommandEntry("rewrite:repair", "Rewrite truncated and empty summaries.", "ask"),
+        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
+        "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
+        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
+        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
+        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
+        "prompts": CommandEntry("rewrite:prompts", "Show or change the prompts for models.", "read"),
+    },
+)
+
+session = LazyGroup(
+    "session",
+    help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
+    entries={
+        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
+        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
+        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
+        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
+        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
+        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
+        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
+    },
+)
+
 #: The spellings of earlier versions and of lossless-claw's `lcm`, with what they are called now. They keep their
 #: habits: a dry run unless `--apply` is given, and JSON in a pipe.
 OLD_SPELLINGS = {
@@ -96,33 +131,19 @@ OLD_SPELLINGS = {
     "summaries": CommandEntry("conversations:summaries", "summary list"),
     "grep": CommandEntry("recall:grep", "search"),
     "describe": CommandEntry("recall:describe", "show"),
-    "expand": CommandEntry("recall:expand", "summary expand"),
     "import-lossless-claw": CommandEntry("imports:import_lossless_claw_command", "import"),
-    "bootstrap": CommandEntry("transcripts:bootstrap", "session bootstrap"),
-    "backfill": CommandEntry("backfill:backfill", "summary backfill"),
-    "transcripts": CommandEntry("transcripts:transcripts", "session transcripts"),
-    "quarantine": CommandEntry("transcripts:quarantine", "session quarantine"),
+    **{
+        name: CommandEntry(entry.place, f"{group.name} {name}")
+        for group in (session, summary)
+        for name, entry in group.entries.items()
+        if name != "list"
+    },
     "debt": CommandEntry("compact:debt", "worker --dry-run"),
     "cost": CommandEntry("compact:cost", "status --cost"),
-    "graph": CommandEntry("charts:graph", "summary graph"),
-    "new": CommandEntry("context:new", "session new"),
-    "reset": CommandEntry("context:reset", "session reset"),
-    "rotate": CommandEntry("retention:rotate", "session rotate"),
-    "merge": CommandEntry("surgery:merge", "session merge"),
-    "stub": CommandEntry("files:stub", "files stub"),
-    "adopt": CommandEntry("doctor:adopt", "doctor adopt"),
     "size": CommandEntry("retention:size", "status --size"),
     "backups": CommandEntry("retention:backups", "backup --list"),
-    "dissolve": CommandEntry("surgery:dissolve", "summary dissolve"),
-    "rewrite": CommandEntry("rewrite:rewrite", "summary rewrite"),
-    "repair": CommandEntry("rewrite:repair", "summary repair"),
-    "transplant": CommandEntry("surgery:transplant", "summary transplant"),
-    "undo": CommandEntry("surgery:undo", "summary undo"),
-    "diff": CommandEntry("surgery:diff", "summary diff"),
-    "focus": CommandEntry("surgery:focus", "summary focus"),
-    "refocus": CommandEntry("surgery:refocus", "summary refocus"),
-    "unfocus": CommandEntry("surgery:unfocus", "summary unfocus"),
-    "prompts": CommandEntry("rewrite:prompts", "summary prompts"),
+    "stub": CommandEntry("files:stub", "files stub"),
+    "adopt": CommandEntry("doctor:adopt", "doctor adopt"),
     "install": CommandEntry("install:install", "connect"),
     "uninstall": CommandEntry("install:uninstall", "disconnect"),
     "bridge": CommandEntry("install:bridge", ""),
@@ -206,10 +227,8 @@ cli = Root(
             "worker": CommandEntry("compact:worker", "Run pending compactions."),
             "pin": CommandEntry("context:pin", "Keep words in every prompt."),
             "unpin": CommandEntry("context:unpin", "Remove a pin."),
-            "summary": CommandEntry(
-                "lossless.cli.surgery:summary", "List, rewrite, repair, focus, diff, undo …", "read"
-            ),
-            "session": CommandEntry("context:session", "Reset, merge or rotate a session.", "read"),
+            "summary": CommandEntry("main:summary", "List, rewrite, repair, focus, diff, undo …", "read"),
+            "session": CommandEntry("main:session", "Reset, merge or rotate a session.", "read"),
         },
         "Look after the archive": {
             "doctor": CommandEntry("doctor:doctor", "Find problems, and fix them."),
@@ -229,9 +248,7 @@ cli = Root(
             "config": CommandEntry("config:config", "Show the settings, or set one."),
             "mcp": CommandEntry("serve:mcp", "Serve the tools for agents over MCP."),
             "proxy": CommandEntry("serve:proxy", "Serve providers' APIs and store what passes."),
-            "completion": CommandEntry(
-                "lossless.cli.config:completion", "Print a script that completes commands.", "read"
-            ),
+            "completion": CommandEntry("config:completion", "Print a script that completes commands.", "read"),
         },
     },
 )

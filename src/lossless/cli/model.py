@@ -9,42 +9,32 @@ import shutil
 import time
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Group, text_option, text_type
+from lossless.cli.commands import Group, Invocation, command, text_option, text_type
 from lossless.cli.config import config_file
-from lossless.cli.options import bad_option, usage_error
-from lossless.cli.output import preview
-from lossless.cli.screen import styled
+from lossless.cli.options import bad_option, gathered, usage_error
+from lossless.cli.output import pick_json, preview
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import LosslessError, ModelAuth, ModelError
 from lossless.llm.chain import Gate
-from lossless.llm.completion import Prompt, format_cost, list_prices, read_prices
+from lossless.llm.completion import Prompt, archive_price, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
-from lossless.llm.estimate import archive_price
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.settings.kinds import is_time_zone
-from lossless.settings.setting import mask_passwords
+from lossless.settings.setting import is_time_zone, mask_passwords
 from lossless.settings.write import remove_value, set_value
-from lossless.tui.text import format_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,19 +78,16 @@ class ModelChoice:
         return replace(asked, summary_base_url=str(self.base_url))
 
 
-def model_options(function: F) -> F:
-    """Options that name a model for this command alone; it gets `named`."""
-
-    @wraps(function)
-    def with_model(*args: Any, model: str | None, provider: str | None, base_url: str | None, **more: Any) -> Any:
-        return function(*args, named=ModelChoice(model, provider, base_url), **more)
-
-    by_url = click.option("--base-url", metavar="URL", type=text_type, help="Another address of the model's provider.")
-    by_provider = text_option("--provider", metavar="NAME", help="The provider, when --model does not name it.")
-    by_name = text_option(
-        "--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."
-    )
-    return by_name(by_provider(by_url(with_model)))  # type: ignore[return-value]
+provider_option = text_option("--provider", metavar="NAME", help="The provider, when --model does not name it.")
+base_url_option = text_option("--base-url", metavar="URL", help="Another address of the model's provider.")
+#: Options that name a model for this command alone; it gets `named`.
+model_options = gathered(
+    "named",
+    ModelChoice,
+    text_option("--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."),
+    provider_option,
+    base_url_option,
+)
 
 
 def writer_name(settings: Settings) -> str:
@@ -125,7 +112,6 @@ def settings_with_model(invocation: Invocation, named: ModelChoice) -> Settings:
 
 
 def _provider(settings: Settings) -> str | None:
-    """Whose the first model is."""
     return next((candidate.provider for candidate in Summariser(settings).candidates()), None)
 
 
@@ -161,20 +147,14 @@ class SourceTimes:
         return replace(plain, connect=lambda candidate: complete_without_times(plain.connector()(candidate)))
 
 
-def source_time_options(function: F) -> F:
-    """Options for the times in what a model reads; the command gets `times`."""
-
-    @wraps(function)
-    def with_times(*args: Any, timestamps: bool, tz: str | None, **more: Any) -> Any:
-        return function(*args, times=SourceTimes(timestamps, tz), **more)
-
-    zone = text_option("--tz", metavar="ZONE", help="The zone of these times; else the setting timezone.")
-    shown = click.option(
-        "--timestamps/--no-timestamps",
-        default=True,
-        help="Whether messages are shown with their times.  [default: timestamps]",
-    )
-    return shown(zone(with_times))  # type: ignore[return-value]
+_ABOUT_TIMES = "Whether messages are shown with their times.  [default: timestamps]"
+#: Options for the times in what a model reads; the command gets `times`.
+source_time_options = gathered(
+    "times",
+    SourceTimes,
+    click.option("--timestamps/--no-timestamps", "are_shown", default=True, help=_ABOUT_TIMES),
+    text_option("--tz", "zone", metavar="ZONE", help="The zone of these times; else the setting timezone."),
+)
 
 
 # --- lcm model -----------------------------------------------------------------------------------------------
@@ -213,12 +193,11 @@ def model(ctx: click.Context) -> None:
         invocation.emit("model", print_model, data)
 
 
-@model.command("use", short_help="Let another model write summaries.")
+@command("use", model, short_help="Let another model write summaries.")
 @click.argument("name", metavar="MODEL", type=text_type)
 @click.option("--model", "model_name", metavar="NAME", type=text_type, help="With a base URL: which of its models.")
 @click.option("--no-call", is_flag=True, help="Save it without trying it.")
 @click.option("--dry-run", is_flag=True, help="Try it, and save nothing.")
-@click.pass_obj
 def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool, dry_run: bool) -> None:
     """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file.
 
@@ -234,13 +213,16 @@ def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool
 
 def use_model(
     invocation: Invocation, name: str, model_name: str | None = None, *, tries: bool = True, saves: bool = True
-) -> dict[str, Any]:
+) -> Data:
     """Check a model, try it once, say what it costs here, and save it; raises when it does not answer."""
     now = invocation.loaded.settings
     before = {"before": writer_name(now)}
-    before |= {"undo": _words_for(before["before"], now.summary_base_url)} if saves else {}
+    if saves:  # what is typed after `lcm model use` to take it back
+        model, url = before["before"], now.summary_base_url
+        at_url = f"{shlex.quote(url)} --model {shlex.quote(model.partition('/')[2])}" if url else shlex.quote(model)
+        before["undo"] = "none" if model == EXTRACTIVE_MODEL else at_url
     if name.strip().lower() in _NONE_WORDS:
-        data: dict[str, Any] = {"name": None, **before, "saved": saves, "configPath": None}
+        data: Data = {"name": None, **before, "saved": saves, "configPath": None}
         return data | (_save_model(invocation, None, "") if saves else {})
     value, base_url = _model_value(name.strip(), model_name)
     settings = replace(
@@ -264,13 +246,6 @@ def use_model(
             tokens = engine.browse.totals().message_tokens
         data["archive"] = archive_price(tokens, invocation.loaded.settings, data["price"])
     return data | (_save_model(invocation, value, base_url) if saves else {})
-
-
-def _words_for(name: str, base_url: str) -> str:
-    """What is typed after `lcm model use` to choose a model."""
-    if name == EXTRACTIVE_MODEL:
-        return "none"
-    return f"{shlex.quote(base_url)} --model {shlex.quote(name.partition('/')[2])}" if base_url else shlex.quote(name)
 
 
 def model_suggestions() -> list[tuple[str, str]]:
@@ -309,16 +284,12 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
         raise bad_option("MODEL", f"{name!r:.80} is no command line: {error}") from None
     if program and shutil.which(os.path.expanduser(program[0])):
         return f"{COMMAND_PROVIDER}/{name}", ""
-    raise _unknown_model(name)
-
-
-def _unknown_model(name: str) -> failures.CommandFailed:
     known, _ = list_prices()
     near = [one for one in known if one.partition("/")[2] == name] or get_close_matches(name, known, 1, 0.6)
     hint = f"Did you mean {near[0]}? " if near else ""
     providers = ", ".join(PROVIDER_URLS)
     hint += f"Write PROVIDER/MODEL with one of {providers}; or a base URL, claude, codex, a command, or none."
-    return failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
+    raise failures.fail("bad_arguments", f"There is no model {name!r:.80}.", hint=hint)
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
@@ -370,7 +341,7 @@ def _key_hint(candidate: ModelCandidate) -> str:
     return f"Its key is read from the environment: export {names}=…, and run it again."
 
 
-def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, Any]:
+def _price_json(invocation: Invocation, candidate: ModelCandidate) -> Data:
     """Dollars for a million tokens, and who says so."""
     if own := read_prices(invocation.loaded.settings.model_prices).get(candidate.name):
         return {"price": {"input": float(own.input), "output": float(own.output), "from": "modelPrices"}}
@@ -383,7 +354,7 @@ def _price_json(invocation: Invocation, candidate: ModelCandidate) -> dict[str, 
     return {"price": {"input": listed["input"], "output": listed["output"], "from": f"list price of {as_of}"}}
 
 
-def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dict[str, Any]:
+def _save_model(invocation: Invocation, value: str | None, base_url: str) -> Data:
     """Write the model into the config file; what belongs to another model is taken out."""
     file = config_file(invocation)
     wanted = {"summaryModel": value, "summaryProvider": None, "summaryBaseUrl": base_url or None}
@@ -397,7 +368,7 @@ def _save_model(invocation: Invocation, value: str | None, base_url: str) -> dic
     return {"saved": True, "configPath": str(file), "overriddenBy": variables}
 
 
-def print_model(screen: Screen, data: dict[str, Any]) -> None:
+def print_model(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No model writes summaries: they are made of the text itself, at no cost.")
     for number, item in enumerate(data["items"]):
@@ -410,22 +381,22 @@ def print_model(screen: Screen, data: dict[str, Any]) -> None:
         screen.line("Try it:      lcm model test")
 
 
-def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
+def print_model_use(screen: Screen, data: Data) -> None:
     """What a model said to the sample, what it costs, and where it was saved."""
     if data["name"] is None:
         screen.line("Summaries are made of the text itself from now on." if data["saved"] else "Nothing was changed.")
         if data["saved"] and data["before"] != EXTRACTIVE_MODEL:
             screen.undo(f"lcm model use {data['undo']}")
         return
-    screen.title(data["name"], *([] if data["saved"] else ["not saved (--dry-run)"]))
+    screen.title(data["name"], "" if data["saved"] else "not saved (--dry-run)")
     rows: list[tuple[str, Any]] = [("key", data["keyFrom"] or "none"), ("price", _price_text(data["price"]))]
     if tried := data.get("tried"):
-        counts = f"{format_count(tried['inputTokens'])} tokens in, {format_count(tried['outputTokens'])} out"
+        counts = f"{tried['inputTokens']:,} tokens in, {tried['outputTokens']:,} out"
         known = tried["inputTokens"] or tried["outputTokens"]
         rows.append(("tried", f"{tried['seconds']:.1f} s" + (f", {counts}" if known else "")))
         rows.append(("answer", tried["answer"]))
     if here := data["archive"]:
-        size = f"{format_count(here['messageTokens'])} tokens of messages"
+        size = f"{here['messageTokens']:,} tokens of messages"
         cost = "" if not here["cost"] else f"; about ${here['cost']:,.2f} to summarise all of them once"
         rows.append(("this archive", f"{size}{cost}"))
     if data["configPath"]:
@@ -440,7 +411,7 @@ def print_model_use(screen: Screen, data: dict[str, Any]) -> None:
         screen.line(styled(f"{names} is set in the environment, and wins over the config file.", "yellow"))
 
 
-def _price_text(price: dict[str, Any] | None) -> str:
+def _price_text(price: Data | None) -> str:
     if price is None:
         return "unknown; state it in the setting modelPrices"
     if not price["input"] and not price["output"]:
@@ -448,9 +419,8 @@ def _price_text(price: dict[str, Any] | None) -> str:
     return f"${price['input']:g} in, ${price['output']:g} out, for a million tokens ({price['from']})"
 
 
-@model.command("test", short_help="Ask each model for one word.")
+@command("test", model, short_help="Ask each model for one word.")
 @click.option("--no-call", is_flag=True, help="Only list them.")
-@click.pass_obj
 def check_models(invocation: Invocation, no_call: bool) -> None:
     """List the models that write summaries, in the order in which they are asked, and ask each for one word.
 
@@ -475,9 +445,9 @@ def check_models(invocation: Invocation, no_call: bool) -> None:
     invocation.emit("model.test", print_model_test, data, ok=is_good)
 
 
-def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[str, Any]:
+def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> Data:
     """Where a model is and where its key comes from; `problem` says why it could not be asked."""
-    item: dict[str, Any] = {"name": candidate.name, "namedBy": candidate.source, "address": None, "keyFrom": None}
+    item: Data = {"name": candidate.name, "namedBy": candidate.source, "address": None, "keyFrom": None}
     if candidate.provider == COMMAND_PROVIDER:
         return item | {"address": candidate.model}
     try:
@@ -490,7 +460,7 @@ def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> dict[s
     return item
 
 
-def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt = _TEST) -> dict[str, Any]:
+def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt = _TEST) -> Data:
     """What came of asking it once, for one word if nothing else."""
     chain = replace(summariser.chain(Gate()), candidates=(candidate,))
     started = time.monotonic()
@@ -503,8 +473,7 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
         "ok": True,
         "seconds": round(time.monotonic() - started, 3),
         "answer": preview(answer.text),
-        "inputTokens": answer.usage.input_tokens,
-        "outputTokens": answer.usage.output_tokens,
+        **pick_json(answer.usage, "input_tokens", "output_tokens"),
         "cost": format_cost(answer.usage.cost),
     }
 

@@ -9,16 +9,18 @@ import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from inspect import signature
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, id_type, number_option, text_option, text_type
-from lossless.cli.output import preview, to_json
-from lossless.model.conversations import Session
+from lossless.cli.commands import F, Invocation, id_type, number_option, text_option, text_type
+from lossless.cli.output import pick_json, preview, to_json
+from lossless.model.conversations import Conversation, Session
 from lossless.model.records import (
     ConversationRow,
+    DepthSizes,
     MessageRow,
     Page,
     PageStart,
@@ -34,9 +36,8 @@ if TYPE_CHECKING:
 
     from click.shell_completion import CompletionItem
 
+    from lossless.cli.screen import Data
     from lossless.engine import Engine
-    from lossless.model.conversations import Conversation
-    from lossless.model.records import DepthSizes
 
 _VERSION = 1
 _TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
@@ -57,7 +58,8 @@ def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> Page
     if fields["v"] != _VERSION:
         raise ValueError("it comes from another version; begin again without it")
     at, id_ = fields["timestamp"], fields["id"]
-    if not isinstance(at, str) or not _TIME.fullmatch(at) or type(id_) is not kind or not _is_id(id_):
+    is_id = type(id_) is kind and (0 < id_ <= _HIGHEST_ID if isinstance(id_, int) else id_.isprintable())
+    if not isinstance(at, str) or not _TIME.fullmatch(at) or not is_id:
         raise ValueError("it was changed; take one from `pagination.nextCursor`")
     return PageStart(at, id_)
 
@@ -67,14 +69,6 @@ def check_list(resource: str, found: object) -> None:
     if found != resource:
         raise ValueError(f"it is for another list ({found!r:.40}), not for {resource}")
 
-
-def _is_id(id_: int | str) -> bool:
-    if isinstance(id_, int):
-        return 0 < id_ <= _HIGHEST_ID
-    return id_.isprintable()
-
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 MAX_LIMIT = 500
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)", re.ASCII)
@@ -89,6 +83,32 @@ def bad_option(option: str, why: str) -> click.BadParameter:
 def usage_error(why: str) -> click.UsageError:
     """The error for options that do not go together."""
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
+
+
+def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Several options as one, in this order."""
+
+    def decorate(function: F) -> F:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+def gathered(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Options whose values become one argument of the command: what `make`, which takes them by name, returns."""
+    names = tuple(signature(make).parameters)
+
+    def decorate(function: F) -> Any:
+        @wraps(function)
+        def with_one(*args: Any, **given: Any) -> Any:
+            values = {option: given.pop(option) for option in names if option in given}
+            return function(*args, **given, **{name: make(**values)})
+
+        return combined(*options)(with_one)
+
+    return decorate
 
 
 #: The hint when no conversation was named.
@@ -257,83 +277,36 @@ def target_options(*, required: bool = True, by_run: bool = True) -> Callable[[F
     `-s` takes every name; the longer options of earlier versions take one kind each. Without `by_run` there is no
     `--session-id`.
     """
-    both = "a session" if by_run else "--session-key"
 
-    def decorate(function: F) -> F:
-        @wraps(function)
-        def with_target(
-            *args: Any,
-            session_name: str | None,
-            conversation_id: int | None,
-            session_key: str | None,
-            session_id: str | None = None,
-            **more: Any,
-        ) -> Any:
-            is_session = session_key is not None or session_id is not None
-            if conversation_id is not None and is_session:
-                raise usage_error(f"Give --conversation-id or {both}, not both.")
-            is_named = conversation_id is not None or is_session
-            if session_name is not None and is_named:
-                raise usage_error("-s names the conversation; leave the other options for that out.")
-            is_named = is_named or session_name is not None
-            if required and not is_named:
-                raise usage_error(NAME_ONE)
-            target = ConversationTarget(conversation_id, session_key, session_id, session_name) if is_named else None
-            return function(*args, target=target, **more)
+    def named(
+        session_name: str | None, conversation_id: int | None, session_key: str | None, session_id: str | None = None
+    ) -> ConversationTarget | None:
+        is_session = session_key is not None or session_id is not None
+        if conversation_id is not None and is_session:
+            both = "a session" if by_run else "--session-key"
+            raise usage_error(f"Give --conversation-id or {both}, not both.")
+        is_named = conversation_id is not None or is_session
+        if session_name is not None and is_named:
+            raise usage_error("-s names the conversation; leave the other options for that out.")
+        if is_named or session_name is not None:
+            return ConversationTarget(conversation_id, session_key, session_id, session_name)
+        if required:
+            raise usage_error(NAME_ONE)
+        return None
 
-        wrapped: Any = _BY_RUN(with_target) if by_run else with_target
-        return _BY_NAME(_BY_NUMBER(_BY_KEY(wrapped)))  # type: ignore[no-any-return]
-
-    return decorate
+    return gathered("target", named, _BY_NAME, _BY_NUMBER, _BY_KEY, *([_BY_RUN] if by_run else []))
 
 
 _WHEN = "2026-07-01, yesterday, '3 March', 30d, or a time such as 2026-07-01T09:00:00Z"
 
 
-def since_options(function: F) -> F:
-    """`--since` and `--before` with dates as people write them; the command gets `span`."""
-
-    @wraps(function)
-    def with_span(*args: Any, since: str | None, before: str | None, **more: Any) -> Any:
-        now = datetime.now().astimezone()
-        first, end = (
-            None if text is None else parse_when(option, text, now)
-            for option, text in (("--since", since), ("--before", before))
-        )
-        if first is not None and end is not None and first >= end:
-            raise usage_error("The stretch of time is empty: it ends before it begins.")
-        edges = [None if moment is None else state_time(moment) for moment in (first, end)]
-        return function(*args, span=TimeRange(*edges) if any(edges) else None, **more)
-
-    wrapped: Any = click.option("--before", metavar="WHEN", help="Before then.")(with_span)
-    return click.option("--since", metavar="WHEN", help=f"From then on: {_WHEN}.")(wrapped)  # type: ignore[no-any-return]
-
-
-def time_options(function: F) -> F:
-    """Options for a stretch of time; the command gets it as `span`."""
-
-    @wraps(function)
-    def with_span(
-        *args: Any, after: str | None, before: str | None, between: str | None, recency: str | None, **more: Any
-    ) -> Any:
-        return function(*args, span=parse_span(after, before, between, recency, datetime.now().astimezone()), **more)
-
-    wrapped: Any = with_span
-    for name, metavar, about in reversed(
-        (
-            ("--after", "WHEN", f"From then on: {_WHEN}."),
-            ("--before", "WHEN", "Before then."),
-            ("--between", "WHEN..WHEN", "From the first time on, before the second."),
-            ("--recency", "N(s|m|h|d|w)", "The last seconds, minutes, hours, days or weeks."),
-        )
-    ):
-        names = ("--after", "--since", "after") if name == "--after" else (name,)
-        wrapped = click.option(*names, metavar=metavar, help=about)(wrapped)
-    return wrapped  # type: ignore[no-any-return]
-
-
 def parse_span(
-    after: str | None, before: str | None, between: str | None, recency: str | None, now: datetime
+    after: str | None,
+    before: str | None,
+    between: str | None,
+    recency: str | None,
+    now: datetime,
+    first_option: str | None = None,
 ) -> TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
     if between is not None and (after, before, recency) != (None, None, None):
@@ -348,7 +321,7 @@ def parse_span(
             raise bad_option("--between", "write two times with .. between them")
         since, until = parse_when("--between", first, now), parse_when("--between", second, now)
     else:
-        since = parse_when("--after", after, now) if after is not None else None
+        since = parse_when(first_option or "--after", after, now) if after is not None else None
         until = parse_when("--before", before, now) if before is not None else None
         if recency is not None:
             since = _parse_ago(recency, now)
@@ -359,16 +332,23 @@ def parse_span(
     return TimeRange(None if since is None else state_time(since), None if until is None else state_time(until))
 
 
-def _parse_moment(option: str, text: str) -> datetime:
-    """A time; a fraction below the millisecond is rounded up, as rows are never finer."""
-    if not _MOMENT.fullmatch(text):
-        raise bad_option(option, f"{text!r} is not a time; write ISO-8601 with a zone, such as 2026-07-01T00:00:00Z")
-    try:
-        moment = datetime.fromisoformat(text).astimezone(UTC)
-        rest = moment.microsecond % 1000
-        return moment + timedelta(microseconds=1000 - rest) if rest else moment
-    except (ValueError, OverflowError) as error:
-        raise bad_option(option, f"{text!r} is not a time: {error}") from None
+_BEFORE = click.option("--before", metavar="WHEN", help="Before then.")
+#: `--since` and `--before`; the command gets `span`.
+since_options = gathered(
+    "span",
+    lambda since, before: parse_span(since, before, None, None, datetime.now().astimezone(), "--since"),
+    click.option("--since", metavar="WHEN", help=f"From then on: {_WHEN}."),
+    _BEFORE,
+)
+#: The same with more ways to name a stretch of time.
+time_options = gathered(
+    "span",
+    lambda after, before, between, recency: parse_span(after, before, between, recency, datetime.now().astimezone()),
+    click.option("--after", "--since", "after", metavar="WHEN", help=f"From then on: {_WHEN}."),
+    _BEFORE,
+    click.option("--between", metavar="WHEN..WHEN", help="From the first time on, before the second."),
+    click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks."),
+)
 
 
 def parse_when(option: str, text: str, now: datetime) -> datetime:
@@ -382,7 +362,11 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
     if re.fullmatch(r"\d+[smhdw]", text, re.ASCII):
         return _parse_ago(text, now, option).astimezone(UTC)
     if _MOMENT.fullmatch(text):
-        return _parse_moment(option, text)
+        try:
+            moment = datetime.fromisoformat(text).astimezone(UTC)
+            return moment + timedelta(microseconds=-moment.microsecond % 1000)  # rows are never finer
+        except (ValueError, OverflowError) as error:
+            raise bad_option(option, f"{text!r} is not a time: {error}") from None
     from lossless.recall.query import find_times
 
     for words in (text, f"in {text}"):
@@ -390,6 +374,13 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
             if found.end == len(words) and found.start == len(words) - len(text):
                 return found.since.astimezone(UTC)
     raise bad_option(option, f"{text!r:.60} is not a time; write {_WHEN}")
+
+
+def when_option(name: str, help: str, metavar: str = "WHEN") -> Callable[[F], F]:
+    """An option with one time, as people write it; the command gets a datetime."""
+    return click.option(
+        name, metavar=metavar, type=lambda text: parse_when(name, text, datetime.now().astimezone()), help=help
+    )
 
 
 def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
@@ -408,15 +399,7 @@ limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
     """Options for a page of a list; the command gets `limit` and `start`."""
-
-    def decorate(function: F) -> F:
-        @wraps(function)
-        def with_start(*args: Any, cursor: str | None, **more: Any) -> Any:
-            return function(*args, start=parse_cursor(resource, kind, cursor), **more)
-
-        return limit_option(cursor_option(with_start))  # type: ignore[return-value]
-
-    return decorate
+    return gathered("start", lambda cursor: parse_cursor(resource, kind, cursor), limit_option, cursor_option)
 
 
 def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None) -> PageStart | None:
@@ -427,7 +410,7 @@ def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None)
         raise bad_option("--cursor", str(error)) from None
 
 
-def pagination(resource: str, limit: int, page: Page[Any]) -> dict[str, Any]:
+def pagination(resource: str, limit: int, page: Page[Any]) -> Data:
     """The part of an envelope that leads to the next page."""
     return {
         "limit": limit,
@@ -437,7 +420,7 @@ def pagination(resource: str, limit: int, page: Page[Any]) -> dict[str, Any]:
     }
 
 
-def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> dict[str, Any]:
+def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> Data:
     """A row as a list shows it: with a preview, and with its text when that was asked for."""
     item = to_json(row)
     if isinstance(row, SummaryRow):
@@ -448,17 +431,16 @@ def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = Fa
     return item
 
 
-def rows_json(rows: Sequence[MessageRow | SummaryRow], *, whole: bool = False) -> list[dict[str, Any]]:
+def rows_json(rows: Sequence[MessageRow | SummaryRow], *, whole: bool = False) -> list[Data]:
     """Rows as a list shows them."""
     return [row_json(row, whole=whole) for row in rows]
 
 
-def depths_json(depths: Sequence[DepthSizes]) -> list[dict[str, Any]]:
+def depths_json(depths: Sequence[DepthSizes]) -> list[Data]:
     """How many summaries there are of each depth, and their tokens."""
-    return [{name: getattr(depth, name) for name in ("kind", "depth", "count", "tokens")} for depth in depths]
+    return [pick_json(depth, "kind", "depth", "count", "tokens") for depth in depths]
 
 
-def budget_option(function: F) -> F:
-    """`--budget`; the command gets None when it is not given."""
-    option = number_option("--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget.")
-    return option(function)
+budget_option = number_option(
+    "--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget."
+)

@@ -20,15 +20,15 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
     from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
 
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
 
 
-def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
+def write_json(envelope: Data, *, pretty: bool = False) -> None:
     """One JSON document; what UTF-8 cannot hold is escaped."""
-    shape: dict[str, Any] = {"default": _json_default, "indent": 2 if pretty else None}
+    shape: Data = {"default": _json_default, "indent": 2 if pretty else None}
     try:
         document = json.dumps(envelope, ensure_ascii=False, **shape).encode()
     except UnicodeEncodeError:
@@ -37,9 +37,9 @@ def write_json(envelope: dict[str, Any], *, pretty: bool = False) -> None:
 
 
 def write_view(
-    view: Callable[[Screen, dict[str, Any]], None],
-    data: dict[str, Any],
-    pagination: dict[str, Any] | None,
+    view: Callable[[Screen, Data], None] | str,
+    data: Data,
+    pagination: Data | None,
     invocation: Invocation,
 ) -> None:
     """The data as a person likes to see it."""
@@ -51,7 +51,10 @@ def write_view(
     screen = Screen(loaded.settings.timezone, invocation.rule, is_dry_run=invocation.is_dry_run)
     if invocation.is_dry_run:
         screen.line(styled("A dry run: this is what would happen.", "dim"))
-    view(screen, data)
+    if isinstance(view, str):
+        screen.line(view.format_map(data))
+    else:
+        view(screen, data)
     if invocation.is_dry_run:
         screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:
@@ -65,7 +68,7 @@ def _json_default(value: object) -> object:
 
 
 @overload
-def to_json(value: DataclassInstance) -> dict[str, Any]: ...
+def to_json(value: DataclassInstance) -> Data: ...
 
 
 @overload
@@ -85,7 +88,7 @@ def to_json(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-def pick_json(value: DataclassInstance, *names: str) -> dict[str, Any]:
+def pick_json(value: DataclassInstance, *names: str) -> Data:
     """Some fields and properties of a value under JSON's names, in this order."""
     return {camel_case(name): to_json(getattr(value, name)) for name in names}
 

@@ -7,61 +7,53 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import choice_option, command, number_option, text_option, text_type, words_argument
-from lossless.cli.options import (
-    bad_option,
-    check_list,
-    cursor_option,
-    id_or_none,
-    limit_option,
-    since_options,
-    target_options,
-    time_options,
-    usage_error,
+from lossless.cli import failures, options
+from lossless.cli.commands import (
+    Invocation,
+    choice_option,
+    command,
+    number_option,
+    text_option,
+    text_type,
+    words_argument,
 )
-from lossless.cli.output import to_json
-from lossless.cli.screen import Screen, role_text, styled
+from lossless.cli.options import ConversationTarget, bad_option, combined, gathered, usage_error
+from lossless.cli.output import pick_json, to_json
+from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
-from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, unpack_cursor
-from lossless.tui.text import format_count
+from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
+from lossless.settings.setting import camel_case
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from datetime import datetime
 
-    from rich.text import Text
-
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data
     from lossless.engine import Engine
-    from lossless.model.records import TimeRange
     from lossless.recall.calls import ToolCallResult
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Caller, SearchIn, SortOrder
     from lossless.settings import Settings
 
-F = TypeVar("F", bound="Callable[..., Any]")
+
+def _scope(target: ConversationTarget | None, everything: bool) -> ConversationTarget | None:
+    if target is not None and everything:
+        raise usage_error("Give --all or a conversation, not both.")
+    return target
 
 
-def tool_scope_options(function: F) -> F:
-    """Options that say where to look; the command gets `target`, None for all conversations."""
-
-    @wraps(function)
-    def with_target(*args: Any, target: ConversationTarget | None, everything: bool, **more: Any) -> Any:
-        if target is not None and everything:
-            raise usage_error("Give --all or a conversation, not both.")
-        return function(*args, target=target, **more)
-
-    option = click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default.")
-    return target_options(required=False)(option(with_target))  # type: ignore[return-value]
+#: Options that say where to look; the command gets `target`, None for all conversations.
+tool_scope_options = gathered(
+    "target",
+    _scope,
+    options.target_options(required=False),
+    click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default."),
+)
 
 
 def _tool_settings(invocation: Invocation) -> Settings:
@@ -74,7 +66,7 @@ def tool_reader(invocation: Invocation) -> Engine:
     return invocation.reader(_tool_settings(invocation))
 
 
-def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args: dict[str, Any]) -> ToolCallResult:
+def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args: Data) -> ToolCallResult:
     """Use a tool as agents do: on a session with its earlier conversations, one conversation, or all.
 
     What is wrong is raised.
@@ -98,7 +90,7 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
         ) from None
 
 
-def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, dict[str, Any]]:
+def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, Data]:
     """Who asks, and what it says about where to look; what is named must be there."""
     from lossless.recall.scope import Caller, is_subagent_key
 
@@ -111,7 +103,8 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
     return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False, is_owner=True), {}
 
 
-_HOW = (
+#: How to search; the same for `search` and `grep`.
+_search_options = combined(
     click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression."),
     click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters."),
     click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
@@ -129,20 +122,13 @@ _HOW = (
 )
 
 
-def _search_options(function: F) -> F:
-    """How to search; the same for `search` and `grep`."""
-    for option in reversed(_HOW):
-        function = option(function)
-    return function
-
-
 @command("search")
 @words_argument("pattern", "WORDS...", kind=str)
-@target_options(required=False)
+@options.target_options(required=False)
 @_search_options
-@since_options
-@limit_option
-@cursor_option
+@options.since_options
+@options.limit_option
+@options.cursor_option
 def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
 
@@ -154,11 +140,11 @@ def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
 
 @command("grep")
 @click.argument("pattern")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @_search_options
-@time_options
-@limit_option
-@cursor_option
+@options.time_options
+@options.limit_option
+@options.cursor_option
 def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
     """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
 
@@ -186,15 +172,16 @@ def _search(
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
         raise bad_option("--fixed", "it does not go with --regex")
-    if fixed or regex:
-        pattern = f"{_flags(ignore_case, fixed)}{re.escape(pattern) if fixed else pattern}"
-    check_cursor(cursor)
+    if fixed or regex:  # letter by letter, ß and SS are the same without case
+        flags = "" if not ignore_case else "(?if)" if fixed else "(?i)"
+        pattern = flags + (re.escape(pattern) if fixed else pattern)
+    _check_cursor(cursor)
     with invocation.reader() as engine:
         found = engine.grep(
             pattern,
             mode="regex" if regex or fixed else "full_text",
             sort=sort,
-            conversation_id=id_or_none(target, engine),
+            conversation_id=options.id_or_none(target, engine),
             scope=search_in,
             since=None if span is None else span.since,
             before=None if span is None else span.before,
@@ -209,32 +196,25 @@ def _search(
     invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)
 
 
-def _flags(ignore_case: bool, fixed: bool) -> str:
-    """Letter by letter, ß and SS are the same without case."""
-    return "" if not ignore_case else "(?if)" if fixed else "(?i)"
-
-
-def check_cursor(cursor: str | None) -> None:
+def _check_cursor(cursor: str | None) -> None:
     """A cursor that is none of a search is an error of its option."""
     if cursor is None:
         return
     from lossless.recall.results import start_from_cursor
 
     try:
-        check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
+        options.check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
         start_from_cursor(cursor)
     except (BadInput, ValueError) as error:
         raise bad_option("--cursor", str(error)) from None
 
 
-def hit_json(hit: SearchHit) -> dict[str, Any]:
+def hit_json(hit: SearchHit) -> Data:
     """A hit under JSON's names."""
-    item: dict[str, Any] = {
+    item: Data = {
         "id": hit.id,
         "type": hit.kind,
-        "conversationId": hit.conversation_id,
-        "createdAt": hit.created_at,
-        "snippet": hit.snippet,
+        **pick_json(hit, "conversation_id", "created_at", "snippet"),
         "match": list(hit.matches[0]) if hit.matches else [0, 0],
         "matches": [list(match) for match in hit.matches],
     }
@@ -249,7 +229,7 @@ def hit_json(hit: SearchHit) -> dict[str, Any]:
 
 @command("recall")
 @words_argument("question", "QUESTION...")
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
@@ -258,7 +238,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     the question means the one before today; next to a quotation that says it, the day that it means is shown.
     """
     with invocation.reader() as engine:
-        found = engine.recall(question, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+        found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
     invocation.emit(
         "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
@@ -267,7 +247,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 
 @command("recent")
 @words_argument("when", "[WHEN]...", required=False)
-@target_options(required=False, by_run=False)
+@options.target_options(required=False, by_run=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
@@ -277,7 +257,7 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
     words = (when or "since yesterday").strip()
     with invocation.reader() as engine:
         try:
-            found = engine.recent(words, conversation_id=id_or_none(target, engine), max_tokens=max_tokens)
+            found = engine.recent(words, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
         except BadInput as error:
             raise bad_option("WHEN", str(error)) from None
         newest = () if found.topics else engine.browse.conversations(1, by_message=True).rows
@@ -291,89 +271,71 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
     invocation.emit("recent", view, data)
 
 
-LINE_NUMBER = click.IntRange(1, 1_000_000_000)
-TOKEN_LIMIT = click.IntRange(1, 1_000_000_000)
+def _file_page(start_line: int | None, end_line: int | None, max_bytes: int, cursor: str | None) -> Data:
+    if start_line is not None and end_line is not None and end_line < start_line:
+        raise usage_error("--end-line is before --start-line.")
+    return {"startLine": start_line, "endLine": end_line, "expandFileMaxBytes": max_bytes, "cursor": cursor}
+
+
+_from_cursor = text_option("--cursor", metavar="CURSOR", help="Continue where an earlier answer stopped.")
+#: Which part of a stored file to show; the command gets `page`, for the tool.
+file_page_options = gathered(
+    "page",
+    _file_page,
+    number_option("--start-line", help="The first line of a file to show."),
+    number_option("--end-line", help="The last line of a file to show."),
+    number_option(
+        "--max-bytes",
+        minimum=MIN_PAGE_BYTES,
+        maximum=MAX_PAGE_BYTES,
+        default=DEFAULT_PAGE_BYTES,
+        help="The most bytes of a file to show at once.",
+    ),
+    _from_cursor,
+)
 
 
 @command("describe")
 @click.argument("name", metavar="ID", type=text_type)
 @tool_scope_options
-@click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The budget to compare branches with; else the most.")
-@click.option("--start-line", metavar="N", type=LINE_NUMBER, help="The first line of a file to show.")
-@click.option("--end-line", metavar="N", type=LINE_NUMBER, help="The last line of a file to show.")
-@number_option(
-    "--max-bytes",
-    minimum=MIN_PAGE_BYTES,
-    maximum=MAX_PAGE_BYTES,
-    default=DEFAULT_PAGE_BYTES,
-    help="The most bytes of a file to show at once.",
-)
-@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
+@number_option("--token-cap", help="The budget to compare branches with; else the most.")
+@file_page_options
 def describe(
-    invocation: Invocation,
-    name: str,
-    target: ConversationTarget | None,
-    token_cap: int | None,
-    start_line: int | None,
-    end_line: int | None,
-    max_bytes: int,
-    cursor: str | None,
+    invocation: Invocation, name: str, target: ConversationTarget | None, token_cap: int | None, page: Data
 ) -> None:
     """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…).
 
     A summary is shown with what it was made of and what opening that would cost; a message whole, with its
     neighbours; a file with its content. A reference copied from a prompt works, too.
     """
-    if start_line is not None and end_line is not None and end_line < start_line:
-        raise usage_error("--end-line is before --start-line.")
-    args = {"id": name, "tokenCap": token_cap, "expandFileMaxBytes": max_bytes, "cursor": cursor}
     with tool_reader(invocation) as engine:
-        result = run_tool(engine, "lcm_describe", target, args | {"startLine": start_line, "endLine": end_line})
+        result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
     invocation.emit("describe", print_text, result.details | {"text": result.text})
 
 
 @command("expand")
-@click.argument("ids", nargs=-1, metavar="[IDS]...", type=text_type)
+@click.argument("summary_ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
 @click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
 @number_option("--max-depth", maximum=10, default=3, help="How many layers to go down.")
-@click.option("--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens; else the setting maxExpandTokens.")
+@number_option("--token-cap", help="The most tokens; else the setting maxExpandTokens.")
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
-@click.option("--cursor", metavar="CURSOR", type=text_type, help="Continue where an earlier answer stopped.")
+@_from_cursor
 def expand(
-    invocation: Invocation,
-    ids: tuple[str, ...],
-    target: ConversationTarget | None,
-    query: str | None,
-    max_depth: int,
-    token_cap: int | None,
-    include_messages: bool,
-    around: str | None,
-    cursor: str | None,
+    invocation: Invocation, /, summary_ids: tuple[str, ...], target: ConversationTarget | None, **how: Any
 ) -> None:
     """Read what the summaries IDS were made of, in order and within a budget.
 
     A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
     command with --cursor.
     """
-    if not ids and (query, around, cursor) == (None, None, None):
+    if not (summary_ids or how["query"] or how["around"] or how["cursor"]):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
-    args = {
-        "summaryIds": list(ids),
-        "query": query,
-        "maxDepth": max_depth,
-        "tokenCap": token_cap,
-        "includeMessages": include_messages,
-        "around": around,
-        "cursor": cursor,
-    }
+    args = {camel_case(name): value for name, value in how.items()} | {"summaryIds": list(summary_ids)}
     with tool_reader(invocation) as engine:
         result = run_tool(engine, "lcm_expand", target, args)
     invocation.emit("expand", print_text, result.details | {"text": result.text})
-
-
-_ANSWER_TOKENS = click.IntRange(1, 100_000)
 
 
 @command("ask")
@@ -382,10 +344,8 @@ _ANSWER_TOKENS = click.IntRange(1, 100_000)
 @text_option("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
 @click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="The longest time to wait.")
-@click.option("--max-tokens", metavar="N", type=_ANSWER_TOKENS, help="How long the answer should be.  [default: 2000]")
-@click.option(
-    "--token-cap", metavar="N", type=TOKEN_LIMIT, help="The most tokens to read; else the setting maxExpandTokens."
-)
+@number_option("--max-tokens", maximum=100_000, help="How long the answer should be.  [default: 2000]")
+@number_option("--token-cap", help="The most tokens to read; else the setting maxExpandTokens.")
 @click.option("--no-model", is_flag=True, help="Ask no model; the answer is the evidence itself.")
 def ask(
     invocation: Invocation,
@@ -416,21 +376,16 @@ def ask(
         result, models = run_tool(engine, "lcm_expand_query", target, args), engine.tools.models
     details = result.details
     if result.is_error and "errorCode" in details:
-        raise _no_answer(details)
+        raise failures.fail(
+            "no_answer",
+            f"There is no answer: {details['error']}.",
+            failures.INTERNAL,
+            hint="With --no-model the answer is the evidence itself.",
+            errorCode=details["errorCode"],
+            conversations=details.get("conversationBreakdown", []),
+        )
     found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
-
-
-def _no_answer(details: dict[str, Any]) -> failures.CommandFailed:
-    hint = "With --no-model the answer is the evidence itself."
-    return failures.fail(
-        "no_answer",
-        f"There is no answer: {details['error']}.",
-        failures.INTERNAL,
-        hint=hint,
-        errorCode=details["errorCode"],
-        conversations=details.get("conversationBreakdown", []),
-    )
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
@@ -455,7 +410,13 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
             snippet.stylize("bold black on yellow", start, end)
         name = f"#{item['id']}" if item["type"] == "message" else item["id"]
         when = f"  {screen.time(item['createdAt'])}  conversation {item['conversationId']}"
-        screen.line(styled(f"{name} ", "bold"), _speaker_text(item), styled(when, "dim"))
+        if item["type"] == "message":
+            speaker = role_text(item["role"])
+        else:
+            is_summary = item["type"] == "summary"
+            place = f"depth {item['depth']}" if is_summary else f"{item['fileName'] or 'file'} line {item['line']}"
+            speaker = styled(place, "blue")
+        screen.line(styled(f"{name} ", "bold"), speaker, styled(when, "dim"))
         screen.prose(snippet)
     if is_partial:
         screen.line(styled("No text has all of these words. --sort relevance shows the best matches first.", "dim"))
@@ -463,14 +424,6 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
         screen.line(styled(data["hint"], "dim"))
     if data["hint"] == EMPTY_HINT:
         screen.line(styled("--fixed finds signs such as *; `lcm list` shows all conversations.", "dim"))
-
-
-def _speaker_text(item: Data) -> Text:
-    if item["type"] == "message":
-        return role_text(item["role"])
-    if item["type"] == "summary":
-        return styled(f"depth {item['depth']}", "blue")
-    return styled(f"{item['fileName'] or 'file'} line {item['line']}", "blue")
 
 
 def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:
@@ -485,12 +438,10 @@ def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) 
             screen.gap()
             screen.title(day[0], f"conversation {day[1]}")
             shown = day
-        about = ", ".join(topic["words"])
-        count = f"  {topic['messageCount']:,} message{'s' if topic['messageCount'] != 1 else ''}"
-        screen.line(styled(about, "bold"), styled(count, "dim"))
+        count = f"  {plural(topic['messageCount'], 'message')}"
+        screen.line(styled(", ".join(topic["words"]), "bold"), styled(count, "dim"))
         for item in topic["quotes"]:
-            when = styled(f"  {screen.time(item['createdAt'])}", "dim")
-            screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), when)
+            screen.speaker(item["id"], item["role"], screen.time(item["createdAt"]))
             screen.prose(item["text"])
 
 
@@ -504,10 +455,9 @@ def print_evidence(screen: Screen, data: Data) -> None:
         screen.line(styled(data["note"], "dim"))
     for (day, conversation_id, summary_id), items in days.items():
         screen.gap()
-        screen.title(day, f"conversation {conversation_id}", *([summary_id] if summary_id else []))
+        screen.title(day, f"conversation {conversation_id}", summary_id)
         for item in sorted(items, key=lambda item: int(item["seq"])):
-            meant = f"  [{item['days']}]" if item["days"] else ""
-            screen.line(styled(f"#{item['id']} ", "bold"), role_text(item["role"]), styled(meant, "dim"))
+            screen.speaker(item["id"], item["role"], f"[{item['days']}]" if item["days"] else "")
             screen.prose(item["text"])
 
 
@@ -520,10 +470,11 @@ def print_answer(screen: Screen, data: Data) -> None:
     if not data["citedIds"]:
         return
     screen.gap()
-    rows: list[tuple[str, Any]] = [
-        ("From", ", ".join(data["citedIds"])),
-        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-        ("Read", f"{format_count(data['totalSourceTokens'])} tokens{', not all of it' if data['truncated'] else ''}"),
-        ("Asked", ", ".join(data["models"]) or "no model"),
-    ]
-    screen.fields(rows)
+    screen.fields(
+        (
+            ("From", ", ".join(data["citedIds"])),
+            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
+            ("Asked", ", ".join(data["models"]) or "no model"),
+        )
+    )

@@ -73,7 +73,6 @@ def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[clic
 
 
 def _section(command: click.Command, context: click.Context) -> str:
-    """A command: how it is called, what it does, what it takes."""
     arguments = "".join(
         f" {param.make_metavar(context)}" for param in command.params if isinstance(param, click.Argument)
     )

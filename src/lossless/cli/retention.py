@@ -9,58 +9,50 @@ import shlex
 import sys
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial, wraps
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import command, dry_run_option, text_option, text_type
+from lossless.cli.commands import F, Invocation, command, dry_run_option, text_option, text_type
 from lossless.cli.conversations import session_name
-from lossless.cli.options import bad_option, session_names, target_options, usage_error
+from lossless.cli.options import ConversationTarget, bad_option, gathered, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
-from lossless.maintenance.rotate import NOTHING_TO_REMOVE
-from lossless.maintenance.verify import verify_archive
+from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Session
 from lossless.model.masking import check_phrase
 from lossless.model.paths import expand_path
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
-    from lossless.maintenance.verify import Verification
-
-F = TypeVar("F", bound="Callable[..., Any]")
 
 
 def _apply_option(what: str) -> Callable[[F], F]:
     """`--yes`, which was `--apply` before, and `--dry-run`; the command gets `is_real`, None when neither is given."""
 
-    def decorate(function: F) -> F:
-        @wraps(function)
-        def with_choice(*args: Any, is_wanted: bool, dry_run: bool, **more: Any) -> Any:
-            if is_wanted and dry_run:
-                raise usage_error("--yes and --dry-run contradict each other; give one of them.")
-            return function(*args, is_real=True if is_wanted else False if dry_run else None, **more)
+    def chosen(is_wanted: bool, dry_run: bool) -> bool | None:
+        if is_wanted and dry_run:
+            raise usage_error("--yes and --dry-run contradict each other; give one of them.")
+        return True if is_wanted else False if dry_run else None
 
-        yes = click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking.")
-        dry = click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing.")
-        return yes(dry(with_choice))  # type: ignore[return-value]
-
-    return decorate
+    return gathered(
+        "is_real",
+        chosen,
+        click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking."),
+        click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing."),
+    )
 
 
 @command("backup")
@@ -87,7 +79,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
         invocation.is_dry_run = True
         with invocation.reader() as engine:
             size = engine.browse.size()[0]
-        data: dict[str, Any] = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
+        data: Data = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
         invocation.emit("backup", print_backup, data)
         return
     with (
@@ -129,24 +121,21 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         hint = "`lcm backup --list` shows those next to the archive."
         raise failures.not_found(f"There is no backup {source!r}.", hint=hint, path=source)
     place = place.absolute()
-    data: dict[str, Any] = {"applied": False, "databasePath": archive_path, "source": str(place)}
+    data: Data = {"applied": False, "databasePath": archive_path, "source": str(place)}
     warnings: list[str] = []
+
+    def check(archive: Any) -> list[str]:
+        return _problems(verify_archive(archive), warnings)
+
     if not yes or dry_run:
-        counts = copies.inspect_backup(place, lambda archive: _problems(verify_archive(archive), warnings))
+        counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
             invocation.emit("restore", print_restore, data)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
-        done = copies.restore_backup(
-            place,
-            archive_path,
-            lambda archive: _problems(verify_archive(archive), warnings),
-            datetime.now(UTC),
-            advance,
-            invocation.vault,
-        )
+        done = copies.restore_backup(place, archive_path, check, datetime.now(UTC), advance, invocation.vault)
     if warnings:  # some may have been of payloads that are back now
         warnings.clear()
         with invocation.reader() as engine:
@@ -162,7 +151,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     invocation.emit("restore", print_restore, data)
 
 
-def _backup_json(made: Backup) -> dict[str, Any]:
+def _backup_json(made: Backup) -> Data:
     return pick_json(made, "path", "label", "made_at", "bytes") | {"rolling": made.is_rolling}
 
 
@@ -183,11 +172,6 @@ def size(invocation: Invocation) -> None:
 
     Indexes, summaries and files are also given as a share of the messages that they belong to.
     """
-    emit_size(invocation)
-
-
-def emit_size(invocation: Invocation) -> None:
-    """Print what takes up space."""
     with invocation.reader() as engine:
         found = engine.admin.size()
     invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
@@ -251,7 +235,7 @@ def prune(
     invocation.emit("prune", view, data)
 
 
-def _prune_json(work: PrunePlan) -> dict[str, Any]:
+def _prune_json(work: PrunePlan) -> Data:
     names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
     return {
         "conversations": len(work.chosen),
@@ -263,7 +247,7 @@ def _prune_json(work: PrunePlan) -> dict[str, Any]:
     }
 
 
-def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> dict[str, Any]:
+def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> Data:
     backup_path, is_named = None, invocation.loaded.sources["largeFilesDir"].kind != "default"
     #: Whether the folder of files is this archive's: it was named, or it is next to the archive.
     ours = is_named or invocation.vault.root.parent == Path(invocation.file_path).parent
@@ -296,6 +280,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     rotate-latest, and then the file is replaced. The conversation does not change. Exit code 1 when it is refused; then
     no file was changed. Stop the host first, or do it between turns.
     """
+    from lossless.maintenance.rotate import NOTHING_TO_REMOVE
+
     with invocation.reader() as engine:
         conversation = target.need_active(engine)
         followed = engine.transcripts.followed(conversation.id)
@@ -367,7 +353,7 @@ def forget(
             raise bad_option("WORDS", str(error)) from None
     with invocation.reader() as engine:
         named = [Session(key=name) for name in session_names(engine, sessions)]
-    asked: dict[str, Any] = {"message_ids": ids, "sessions": named}
+    asked: Data = {"message_ids": ids, "sessions": named}
     report = _forget(invocation, phrases, asked, is_real=False)
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
@@ -393,7 +379,7 @@ def phrases_in(source: str, option: str) -> list[str]:
     raise bad_option(option, f"{source!r} holds no phrase")
 
 
-def _forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any], *, is_real: bool) -> ForgetReport:
+def _forget(invocation: Invocation, phrases: list[str], asked: Data, *, is_real: bool) -> ForgetReport:
     """Plan it, or do it; what is named must be there."""
     try:
         if not is_real:
@@ -406,7 +392,7 @@ def _forget(invocation: Invocation, phrases: list[str], asked: dict[str, Any], *
         raise failures.not_found(f"{error}.") from None
 
 
-def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
+def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
     return {
         "applied": applied,
         "found": not report.is_nothing,
@@ -417,7 +403,7 @@ def _forget_json(report: ForgetReport, *, applied: bool) -> dict[str, Any]:
     }
 
 
-def _touched_json(touched: ForgetChanges) -> dict[str, Any]:
+def _touched_json(touched: ForgetChanges) -> Data:
     return {
         "messages": len(touched.message_ids),
         "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
@@ -439,8 +425,9 @@ def print_backups(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("There are no backups next to the archive. `lcm backup` makes one.")
         return
-    file = ("file", lambda item: Path(item["path"]).name, "key")
-    screen.items(data["items"], ("made", "madeAt", "time"), ("label", "label", ""), ("size", "bytes", "bytes"), file)
+    screen.items(
+        data["items"], "made=madeAt:time, label, size=bytes:bytes, file:key", file=lambda item: Path(item["path"]).name
+    )
     screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
 
 
@@ -455,10 +442,8 @@ def print_restore(screen: Screen, data: Data) -> None:
         before = data["before"]
         was = "nothing that could be read" if before is None else plural(before["messages"], "message")
         rows = [("Archive", data["databasePath"]), ("From", data["source"])]
-        if data["previous"]:
-            rows.append(("Before", f"{was}, kept as {data['previous']}"))
-        if data["files"]:
-            rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back"))
+        rows += [("Before", f"{was}, kept as {data['previous']}")] if data["previous"] else []
+        rows += [("Payloads", f"{plural(data['files'], 'file')} brought back")] if data["files"] else []
         screen.fields(rows)
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
@@ -473,18 +458,15 @@ def print_size(screen: Screen, data: Data) -> None:
     screen.gap()
     screen.items(
         data["rows"],
-        ("what", "name", "rest"),
-        ("count", lambda row: "" if row["count"] is None else format_count(row["count"]), "right"),
-        ("size", "bytes", "bytes"),
-        ("share", lambda row: _percent(row["bytes"] / (whole or 1)), "right"),
-        ("of messages", lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]), "right"),
+        "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
+        share=lambda row: _percent(row["bytes"] / (whole or 1)),
+        ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
     )
     if not data["isExact"]:
         screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
     if data["couldGo"]:
         screen.gap()
-        sizes = (("count", "count", "count"), ("size", "bytes", "bytes"))
-        screen.items(data["couldGo"], ("could go", "what", "rest"), *sizes, ("with", "command", "key"))
+        screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 def _percent(share: float) -> str:
@@ -492,17 +474,12 @@ def _percent(share: float) -> str:
 
 
 def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
-    if data["items"]:
-        screen.items(
-            data["items"],
-            ("#", "conversationId", "right"),
-            ("session", lambda item: styled(session_name(item), "bold" if item["active"] else ""), "key"),
-            ("title", lambda item: item["title"] or "", "rest"),
-            ("newest", "newestAt", "date"),
-            ("messages", "messages", "count"),
-            ("files", "files", "count"),
-            ("size", "bytes", "bytes"),
-        )
+    screen.items(
+        data["items"],
+        "#=conversationId:right, session:key, title:rest, newest=newestAt:date, messages:count, files:count, "
+        "size=bytes:bytes",
+        session=lambda item: styled(session_name(item), "bold" if item["active"] else ""),
+    )
     if data["applied"]:
         _print_pruned(screen, data)
     elif not data["items"]:
@@ -526,16 +503,15 @@ def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
 def _print_pruned(screen: Screen, data: Data) -> None:
     what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
     screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
-    rows = [("Archive now", f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free")]
-    if data.get("backupPath"):
-        rows.append(("Backup", f"{data['backupPath']}; delete it when all is well"))
-    if data.get("vacuumReason"):
-        rows.append(("Room", f"not given back: {data['vacuumReason']}"))
-    if data.get("left"):
-        rows.append(("Left", f"{plural(len(data['left']), 'conversation')} that changed meanwhile"))
-    if data.get("filesLeft"):
-        rows.append(("Files left", f"{plural(data['filesLeft'], 'file')}; see `lcm files gc`"))
-    screen.fields(rows)
+    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+    rows = (
+        ("Archive now", size, True),
+        ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
+        ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
+        ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
+        ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
+    )
+    screen.fields((name, text) for name, text, is_so in rows if is_so)
 
 
 def print_forget(screen: Screen, data: Data) -> None:
@@ -544,7 +520,7 @@ def print_forget(screen: Screen, data: Data) -> None:
     else:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
         rest = data["messages"] - len(data["messageIds"])
-        more = f" and {format_count(rest)} more" if rest else ""
+        more = f" and {rest:,} more" if rest else ""
         rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
         rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
         rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
@@ -556,7 +532,7 @@ def print_forget(screen: Screen, data: Data) -> None:
 
 
 def _lost_text(data: Data) -> str:
-    whole = f" ({format_count(data['emptied'])} as a whole)" if data["emptied"] else ""
+    whole = f" ({data['emptied']:,} as a whole)" if data["emptied"] else ""
     found = [f"{plural(data['messages'], 'message')}{whole}"]
     found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
     summaries = data["rewritten"] + data["cut"]
@@ -565,13 +541,11 @@ def _lost_text(data: Data) -> str:
 
 def print_rotate(screen: Screen, data: Data) -> None:
     sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
-    kept = f"{plural(data['keptMessages'], 'message')} stay, {format_count(data['droppedMessages'])} leave the file"
+    kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
     if data["rotated"]:
         screen.title("Rotated", sizes)
-        rows = [("File", data["sessionFile"]), ("Messages", kept)]
-        if data["backupPath"]:
-            rows.append(("Backup", data["backupPath"]))
-        screen.fields(rows)
+        rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
+        screen.fields(row for row in rows if row[1])
     elif data["reason"] is not None:
         screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
     else:

@@ -4,43 +4,40 @@ change the prompts.
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections import Counter
-from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import confirm, planning, result_json, with_hints
-from lossless.cli.commands import Group, command, text_option, text_type
-from lossless.cli.model import model_options, settings_with_model, source_time_options, writer_name
-from lossless.cli.options import NAME_ONE, budget_option, target_options, usage_error
+from lossless.cli.apply import confirm, ended_by_signals, planning, result_json, with_hints
+from lossless.cli.commands import F, Group, Invocation, command, text_option, text_type
+from lossless.cli.model import (
+    ModelChoice,
+    SourceTimes,
+    model_options,
+    settings_with_model,
+    source_time_options,
+    writer_name,
+)
+from lossless.cli.options import NAME_ONE, ConversationTarget, budget_option, gathered, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.surgery import apply_option, print_diff_lines, print_result, yes_option
 from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
-from lossless.maintenance.surgery.common import text_diff
-from lossless.maintenance.surgery.rewriting import INTERRUPTED
-from lossless.tui.text import format_count, plural
+from lossless.maintenance.surgery.common import OperationReport, text_diff
+from lossless.maintenance.surgery.rewriting import INTERRUPTED, DraftedPlan, RewritePlan
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from types import FrameType
+    from collections.abc import Callable, Sequence
 
-    from lossless.cli.commands import Invocation
-    from lossless.cli.model import ModelChoice, SourceTimes
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
-    from lossless.compaction.summarise import PromptTemplate, SummaryPrompt
     from lossless.engine import Engine
-    from lossless.maintenance.surgery.common import OperationReport
-    from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan
     from lossless.settings import Settings
 
 prompt_dir_option = click.option(
@@ -50,8 +47,6 @@ prompt_dir_option = click.option(
     help="A folder with your prompt templates; see `lcm summary prompts export`.",
 )
 diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
-#: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
-_ENDS = frozenset({1, int(signal.SIGTERM)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,22 +72,21 @@ class DraftOptions:
         return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}
 
 
-def draft_options(
-    invocation: Invocation,
-    *,
-    times: SourceTimes,
-    prompt_dir: Path | None,
-    named: ModelChoice,
-    shows_diff: bool,
-    is_real: bool,
-    yes: bool,
-) -> DraftOptions:
-    """How a command wants its drafts written; a model that could not be asked is an error at once."""
-    asked = times.settings(settings_with_model(invocation, named))
-    return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
+def draft_options(*apply: Callable[[F], F]) -> Callable[[F], F]:
+    """Options for how drafts are written; the command gets `how`. A model that could not be asked is an error."""
+
+    def draft(
+        times: SourceTimes, named: ModelChoice, prompt_dir: Path | None, shows_diff: bool, is_real: bool, yes: bool
+    ) -> DraftOptions:
+        invocation = click.get_current_context().ensure_object(Invocation)
+        asked = times.settings(settings_with_model(invocation, named))
+        return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
+
+    first = (source_time_options, prompt_dir_option, model_options, diff_option)
+    return gathered("how", draft, *first, *apply, yes_option)
 
 
-def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[dict[str, Any]]:
+def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[Data]:
     """What became of each plan; without a word that drafts are wanted, the plans alone.
 
     A run that is stopped leaves the plans behind it as they are.
@@ -109,7 +103,10 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
     with invocation.engine(how.asked, writer) as engine:
         copy = cache(lambda label: engine.admin.copy(label).path)
         for n, plan in enumerate(plans):
-            made = _write_drafts(invocation, engine, plan)
+            with ended_by_signals(), invocation.progress("Writing", len(plan.targets)) as advance:
+                made = engine.surgery.write_drafts(
+                    plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
+                )
             if made.usable and how.is_reviewed:
                 confirm(
                     f"Put {len(made.usable)} new texts in place?", how.yes, "\n\n".join(one.diff for one in made.usable)
@@ -120,7 +117,7 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
     return items
 
 
-def rewrite_exit_code(command: str, items: Sequence[dict[str, Any]]) -> int:
+def rewrite_exit_code(command: str, items: Sequence[Data]) -> int:
     """How a run ended: interrupted, with something that stays as it is and should not, or well.
 
     What a rewrite leaves is as good as it was, unless a model failed or a text does not fit; a repair leaves it broken.
@@ -137,52 +134,22 @@ def emit_rewrites(
     command: str,
     plans: Sequence[RewritePlan],
     how: DraftOptions,
-    more: dict[str, Any] | None = None,
+    more: Data | None = None,
 ) -> None:
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
     items = write_plans(invocation, plans, how)
     code = rewrite_exit_code(command, items)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
-    view = print_repairs if command == "doctor.apply" else print_rewrites
+    view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
     invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK, exit_code=code)
 
 
-def _write_drafts(invocation: Invocation, engine: Engine, plan: RewritePlan) -> DraftedPlan:
-    with _interruptible(), invocation.progress("Writing", len(plan.targets)) as advance:
-        return engine.surgery.write_drafts(
-            plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
-        )
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """The signals to end and of a terminal that was closed are an interrupt, too: what is written by then is kept."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
-
-    ends = [one for one in signal.valid_signals() if one in _ENDS and signal.getsignal(one) == signal.SIG_DFL]
-    for one in ends:
-        signal.signal(one, interrupt)
-    try:
-        yield
-    finally:
-        for one in ends:
-            signal.signal(one, signal.SIG_DFL)
-
-
-def _rewrite_json(
-    plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None
-) -> dict[str, Any]:
-    """A plan, what was written for it, and what became of it."""
+def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:
     drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
     stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
     progress = {"reached": reached, "left": remaining, "stop": stop}
     return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
-
-
-_RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh", "upward")
 
 
 @command("rewrite")
@@ -194,13 +161,8 @@ _RULES = ("summary_id", "subtree", "depth", "everything", "extractive", "afresh"
 @click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
 @click.option("--afresh", is_flag=True, help="Also rewrite what the same command wrote before it was stopped.")
 @click.option("--upward", is_flag=True, help="Also summaries above that would no longer be smaller than their sources.")
-@source_time_options
-@prompt_dir_option
-@model_options
-@diff_option
-@apply_option
-@yes_option
-def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **given: Any) -> None:
+@draft_options(apply_option)
+def rewrite(invocation: Invocation, /, target: ConversationTarget | None, how: DraftOptions, **rule: Any) -> None:
     """Write summaries again from their sources, the deepest sources first, and show how the texts differ.
 
     The plan shows how many model calls it takes. No model is asked before you agree, except with --diff; then all calls
@@ -209,8 +171,6 @@ def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **give
     interrupted, or the model is down, finished summaries are kept, and the same command continues with the rest. Exit
     code 1 when a model failed, or when a new text is too large for a summary above it.
     """
-    rule = {name: given.pop(name) for name in _RULES}
-    how = draft_options(invocation, **given)
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
     with planning(invocation) as engine:
         plans = _plan_rewrites(engine, target, rule | {"by": by})
@@ -220,7 +180,7 @@ def rewrite(invocation: Invocation, /, target: ConversationTarget | None, **give
     emit_rewrites(invocation, "rewrite", plans, how)
 
 
-def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict[str, Any]) -> list[RewritePlan]:
+def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: Data) -> list[RewritePlan]:
     named = rule["summary_id"] or rule["subtree"]
     if target is not None:
         ids = [target.need_id(engine)]
@@ -239,24 +199,20 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: dict
 @click.option("--all", "everything", is_flag=True, help="Of all conversations.")
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @budget_option
-@source_time_options
-@prompt_dir_option
-@model_options
-@diff_option
-@click.option(
-    "--confirm", "is_confirmed", is_flag=True, help="Do it even if there are many, or a compaction is pending."
+@draft_options(
+    click.option(
+        "--confirm", "is_confirmed", is_flag=True, help="Do it even if there are many, or a compaction is pending."
+    ),
+    apply_option,
 )
-@apply_option
-@yes_option
 def repair(
     invocation: Invocation,
-    /,
     target: ConversationTarget | None,
     everything: bool,
     summary_ids: tuple[str, ...],
     budget: int | None,
     is_confirmed: bool,
-    **more: Any,
+    how: DraftOptions,
 ) -> None:
     """Write summaries again that are truncated, empty, or were made in an emergency.
 
@@ -264,62 +220,59 @@ def repair(
     is pending. A summary above that would no longer be smaller than its sources is written again, too. A new text that
     is still a fallback is not used. Exit code 1 when something stays broken.
     """
-    how = draft_options(invocation, **more)
     everything = everything or (target is None and invocation.rule is not None and not how.is_real)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
         raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
     with planning(invocation) as engine:
-        ids = engine.surgery.broken_conversations() if target is None else [target.need_id(engine)]
-        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
-    plans = [plan for plan, _ in found]
-    blocked = [reason for _, reasons in found for reason in reasons]
-    if how.is_real and blocked and not is_confirmed:
-        message = f"The repair needs --confirm: {'; '.join(blocked)}."
+        plans, more = plan_repairs(engine, target, budget, summary_ids)
+    if how.is_real and more["blocked"] and not is_confirmed:
+        message = f"The repair needs --confirm: {'; '.join(more['blocked'])}."
         raise failures.fail("blocked", message, hint="Add --confirm to do it.")
-    emit_rewrites(invocation, "repair", plans, how, {"kinds": count_kinds(plans), "blocked": blocked})
+    emit_rewrites(invocation, "repair", plans, how, more)
 
 
-def count_kinds(plans: Sequence[RewritePlan]) -> dict[str, int]:
-    """How many summaries are broken in which way."""
-    return dict(Counter(str(target.reason) for plan in plans for target in plan.targets))
+def plan_repairs(
+    engine: Engine, target: ConversationTarget | None, budget: int | None, summary_ids: tuple[str, ...]
+) -> tuple[list[RewritePlan], Data]:
+    """Plans for one conversation or all, how many summaries are broken in which way, and reasons to look first."""
+    ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
+    found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
+    kinds = Counter(str(one.reason) for plan, _ in found for one in plan.targets)
+    blocked = [reason for _, reasons in found for reason in reasons]
+    return [plan for plan, _ in found], {"kinds": dict(kinds), "blocked": blocked}
 
 
 _NAME = click.Choice(templates.TEMPLATE_NAMES)
 
 
-@click.group("prompts", cls=Group)
-def prompts() -> None:
-    """List, show, export, compare or fill the templates of summary prompts."""
+prompts = Group("prompts", help="List, show, export, compare or fill the templates of summary prompts.")
 
 
-@prompts.command("list")
+@command("list", prompts)
 @prompt_dir_option
-@click.pass_obj
 def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
     """List the templates, and where each comes from."""
     items = [
-        {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": _is_own(found)}
+        {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": found.origin != "built-in"}
         for found in templates.load_templates(_folder(invocation, prompt_dir))
     ]
     invocation.emit("prompts.list", print_prompts, {"items": items})
 
 
-@prompts.command("show")
+@command("show", prompts)
 @click.argument("name", metavar="NAME", type=_NAME)
 @prompt_dir_option
-@click.pass_obj
 def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
     """Show the template NAME."""
     found = templates.load_template(name, _folder(invocation, prompt_dir))
-    invocation.emit("prompts.show", print_prompt, {"name": name, "origin": found.origin, "text": found.text})
+    invocation.emit("prompts.show", print_prompt, {"name": name, **pick_json(found, "origin", "text")})
 
 
-@prompts.command("export")
+@command("export", prompts)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--overwrite", is_flag=True, help="Replace existing files.")
-@click.pass_obj
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
     """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
@@ -331,10 +284,9 @@ def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> Non
     invocation.emit("prompts.export", print_prompts_export, data)
 
 
-@prompts.command("diff")
+@command("diff", prompts)
 @click.argument("name", metavar="[NAME]", type=_NAME, required=False)
 @prompt_dir_option
-@click.pass_obj
 def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | None) -> None:
     """Show how the templates in --prompt-dir, or only NAME, differ from the built-in ones."""
     prompt_dir = _folder(invocation, prompt_dir)
@@ -350,11 +302,10 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     )
 
 
-@prompts.command("render")
+@command("render", prompts)
 @click.argument("name", metavar="[NAME]", type=_NAME, required=False)
 @text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
 @prompt_dir_option
-@click.pass_obj
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
     """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders.
 
@@ -363,7 +314,15 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
     if (name is None) == (summary_id is None):
         raise usage_error("Give the name of a template or --summary.")
     if summary_id is None:
-        filled = _with_marks(str(name), _folder(invocation, prompt_dir))
+        filled = templates.render_prompt(
+            "(the source)",
+            1200,
+            depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(str(name), 0),
+            mode="aggressive" if name == "leaf-aggressive" else "normal",
+            previous_context="(what came before)",
+            instructions="(the operator's instructions)",
+            folder=_folder(invocation, prompt_dir),
+        )
     else:
         summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
         with invocation.reader(summariser=summariser) as engine, with_hints():
@@ -374,36 +333,12 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
     invocation.emit("prompts.render", print_rendered_prompt, data)
 
 
-def _is_own(template: PromptTemplate) -> bool:
-    return template.origin != "built-in"
-
-
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     """The folder that is named, else the one of the settings."""
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 
-def _with_marks(name: str, prompt_dir: Path | None) -> SummaryPrompt:
-    return templates.render_prompt(
-        "(the source)",
-        1200,
-        depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(name, 0),
-        mode="aggressive" if name == "leaf-aggressive" else "normal",
-        previous_context="(what came before)",
-        instructions="(the operator's instructions)",
-        folder=prompt_dir,
-    )
-
-
-def print_repairs(screen: Screen, data: Data) -> None:
-    if data["targets"]:
-        print_rewrites(screen, data, "--confirm")
-    else:
-        screen.line("No summary is broken: nothing to do.")
-
-
 def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
-    """Which summaries, the diffs of their texts, and what became of them."""
     if not data["targets"]:
         what = "No summary is broken" if "kinds" in data else "There is no such summary"
         screen.line(f"{what}: nothing to do.")
@@ -420,7 +355,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             if draft["refusal"] is not None:
                 screen.line(styled(f"{draft['summaryId']} was not changed: ", "yellow"), draft["refusal"])
                 continue
-            by = f"{format_count(draft['tokensBefore'])} → {format_count(draft['tokens'])} tokens, by {draft['model']}"
+            by = f"{draft['tokensBefore']:,} → {draft['tokens']:,} tokens, by {draft['model']}"
             screen.title(draft["summaryId"], by)
             if draft["because"]:
                 screen.line(styled(f"Also rewritten: {draft['because']}.", "dim"))
@@ -432,24 +367,18 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             count = f"{len(refused)} of {plural(len(item['drafts']), 'summary', 'summaries')}"
             verb = "stays" if len(refused) == 1 else "stay"
             screen.line(styled(f"{count} {verb} as before; why is said above.", "yellow"))
-        _print_stopped(screen, item)
+        if item["stop"] is not None:
+            kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+            stopped = f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: "
+            screen.line(styled(stopped, "yellow"), item["stop"])
+            rest = f"{item['left']} to go; the same command goes on with these."
+            screen.line(f"{plural(kept, 'new text')} in place, {rest}")
     for reason in data.get("blocked", ()):
         screen.line(styled(f"Needs --confirm: {reason}", "yellow"))
 
 
-def _print_stopped(screen: Screen, item: Data) -> None:
-    """How far a run came that did not come to its end."""
-    if item["stop"] is None:
-        return
-    count, tried = len(item["plan"]["targets"]), item["reached"]
-    kept = len(item["done"]["summaryIds"]) if item["done"] else 0
-    screen.line(styled(f"Stopped after {tried} of {count}: ", "yellow"), item["stop"])
-    screen.line(f"{plural(kept, 'new text')} in place, {item['left']} to go; the same command goes on with these.")
-
-
 def print_prompts(screen: Screen, data: Data) -> None:
-    size = ("characters", "characters", "count")
-    screen.items(data["items"], ("template", "name", ""), size, ("from", "origin", "rest"))
+    screen.items(data["items"], "template=name, characters:count, from=origin:rest")
 
 
 def print_prompt(screen: Screen, data: Data) -> None:
@@ -472,7 +401,7 @@ def print_prompts_diff(screen: Screen, data: Data) -> None:
 
 
 def print_rendered_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], f"about {format_count(data['targetTokens'])} tokens", *([data["summaryId"] or ""]))
+    screen.title(data["name"], f"about {data['targetTokens']:,} tokens", data["summaryId"])
     for name in ("system", "user"):
         screen.gap()
         screen.line(styled(name, "bold"))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from zoneinfo import ZoneInfo
 
 from lossless.cli.failures import printable
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -88,9 +88,9 @@ class Screen:
         if not self._is_dry_run:
             self.line(styled(f"`{command}` takes {what} back.", "dim"))
 
-    def title(self, text: str, *more: str) -> None:
+    def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""
-        self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more)))
+        self._console.print(joined((printable(text), "bold"), *(f"  {printable(piece)}" for piece in more if piece)))
 
     def prose(self, text: str | Text, indent: int = 2) -> None:
         """A text from the archive, wrapped; in a pipe its lines stay as they are."""
@@ -139,24 +139,29 @@ class Screen:
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
 
-    def items(self, items: Iterable[Data], *columns: tuple[str, str | Callable[[Data], Any], str]) -> None:
-        """A table of items: of each column the title, the key or function of its values, and how they are shown.
+    def items(self, items: Sequence[Data], columns: str, **values: Callable[[Data], Any]) -> None:
+        """A table of items, none without items. `columns` are `title=key:kind, …`; the key may be left out.
 
-        That is `count`, `bytes`, `time`, `date`, or a kind that `table` knows.
+        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
+        those of `table`; what is None is blank in a column of the kind `count` or `rest`.
         """
-        shown: dict[str, Callable[[Any], str]] = {
-            "count": format_count,
+        if not items:
+            return
+        parts = [_read_column(column) for column in columns.split(", ")]
+        shown: dict[str, Callable[[Any], Any]] = {
             "bytes": format_bytes,
-            "time": self.time,
+            "count": lambda value: "" if value is None else f"{value:,}",
             "date": self.date,
+            "rest": lambda value: value or "",
+            "time": self.time,
         }
         self.table(
-            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in columns],
+            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts],
             [
                 [
                     shown[kind](value) if kind in shown else value
-                    for _, of, kind in columns
-                    for value in [item[of] if isinstance(of, str) else of(item)]
+                    for _, key, kind in parts
+                    for value in [values[key](item) if key in values else item[key]]
                 ]
                 for item in items
             ],
@@ -175,16 +180,29 @@ class Screen:
             grid.add_row(f"  {name}", format_bytes(size), "█" * round(width * size / total) or "▏")
         self._console.print(grid)
 
+    def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
+        """The line above a message."""
+        used = f"  {', '.join(tools)}" if tools else ""
+        self.line(
+            styled(f"#{message_id} ", "bold"), role_text(role), styled(f"  {about}" if about else "", "dim"), used
+        )
+
     def gap(self) -> None:
         self._console.print()
 
-    def footer(self, pagination: dict[str, Any]) -> None:
+    def footer(self, pagination: Data) -> None:
         """How many were shown, and how to go on."""
         if pagination["hasMore"]:
             text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
             self._console.print(styled("Nothing found.", "dim"))
+
+
+def _read_column(column: str) -> tuple[str, str, str]:
+    name, _, kind = column.partition(":")
+    title, _, key = name.partition("=")
+    return title, key or title, kind
 
 
 def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import socket
 from contextlib import suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -13,15 +12,13 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import choice_option, command, number_option, text_option, text_type
+from lossless.cli.commands import Invocation, choice_option, command, number_option, text_option, text_type
 from lossless.cli.options import usage_error
+from lossless.cli.output import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Screen
+    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.serve.proxy import ProxyOptions
 
@@ -53,13 +50,7 @@ def mcp(
     """
     if not over_http and (port is not None or token_file is not None):
         raise usage_error("--port and --token-file go with --http.")
-    if find_spec("mcp") is None:
-        raise failures.fail(
-            "missing_extra",
-            "The MCP server needs the package mcp.",
-            failures.CONFIG,
-            hint="Install it with `pip install 'lossless[mcp]'`.",
-        )
+    failures.need_extra("mcp", "The MCP server needs the package mcp.", "mcp")
     from lossless.serve.archive_tools import ArchiveTools, host_session
 
     tools = ArchiveTools(lambda: _open_engine(invocation), session_key, None if over_http else host_session())
@@ -69,14 +60,14 @@ def mcp(
         serve_stdio(tools)
         return
     from lossless.serve.access import load_token
-    from lossless.serve.mcp_http import serve_http
+    from lossless.serve.mcp import serve_http
 
     secret, source = load_token(token_file)
-    serve_http(tools, secret, _MCP_PORT if port is None else port, ready=lambda url: _check_ready(url, source))
 
+    def ready(url: str) -> None:
+        click.echo(f"Listening on {url}; the token is in {source}.", err=True)
 
-def _check_ready(url: str, source: str) -> None:
-    click.echo(f"Listening on {url}; the token is in {source}.", err=True)
+    serve_http(tools, secret, _MCP_PORT if port is None else port, ready=ready)
 
 
 def _open_engine(invocation: Invocation) -> Engine:
@@ -144,13 +135,8 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). Other requests are passed on
     unchanged. Stop it with Ctrl-C.
     """
-    if any(find_spec(name) is None for name in ("httpx2", "starlette", "uvicorn")):
-        raise failures.fail(
-            "missing_extra",
-            "The proxy needs httpx2, starlette and uvicorn.",
-            failures.CONFIG,
-            hint="Install them with `pip install 'lossless[proxy]'`.",
-        )
+    needs = ("httpx2", "starlette", "uvicorn")
+    failures.need_extra("proxy", "The proxy needs httpx2, starlette and uvicorn.", *needs)
     from lossless.serve.proxy import ProxyOptions
 
     keys = {name: _key(given[f"{name}_key_env"]) for name in ("openai", "anthropic") if given[f"{name}_key_env"]}
@@ -165,30 +151,20 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     )
     token, source = load_proxy_token(token_file)
     announced = {
-        "openaiUrl": options.openai_url,
-        "anthropicUrl": options.anthropic_url,
+        **pick_json(options, "openai_url", "anthropic_url"),
         "ownKeys": sorted(keys),
         "sessionBy": options.by,
-        "history": options.history,
-        "window": options.window,
-        "tools": options.tools,
+        **pick_json(options, "history", "window", "tools"),
         "tokenSource": source,
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
         invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **announced})
-        return
-    access = Access(token, frozenset(given["origins"]))
-
-    def ready(url: str) -> None:
-        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
-
-    _serve(invocation, access, options, port, ready)
+    else:
+        _serve(invocation, Access(token, frozenset(given["origins"])), options, port, announced)
 
 
-def _serve(
-    invocation: Invocation, access: Access, options: ProxyOptions, port: int, ready: Callable[[str], None]
-) -> None:
+def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: int, announced: Data) -> None:
     import uvicorn
 
     from lossless.engine import open_engine
@@ -208,9 +184,10 @@ def _serve(
                 f"{message} If a proxy runs there already, use that one; else choose another with --port."
             ) from error
         app = proxy_app(engine, access, options)
-        quiet: dict[str, Any] = {"log_level": "critical", "access_log": False, "server_header": False}
+        quiet: Data = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))
-        ready(f"http://127.0.0.1:{listening.getsockname()[1]}")
+        url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
 
@@ -233,19 +210,14 @@ def _url(url: str) -> str:
     return url.rstrip("/")
 
 
-def print_proxy(screen: Screen, data: dict[str, Any]) -> None:
+def print_proxy(screen: Screen, data: Data) -> None:
     from lossless.cli.screen import styled
-    from lossless.tui.text import format_count
 
     verb = "Listening on" if data["serving"] else "It would listen on"
     screen.line(f"{verb} ", styled(data["url"], "bold"))
     screen.gap()
-    window = "by the model's name" if data["window"] is None else f"{format_count(data['window'])} tokens"
-    by = (
-        "x-lossless-session, else how it begins"
-        if data["sessionBy"] == "prefix"
-        else "x-lossless-session, else its key"
-    )
+    window = "by the model's name" if data["window"] is None else f"{data['window']:,} tokens"
+    by = f"x-lossless-session, else {'how it begins' if data['sessionBy'] == 'prefix' else 'its key'}"
     screen.fields(
         (
             ("OpenAI clients", f"base URL {data['url']}/v1"),

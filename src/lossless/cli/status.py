@@ -9,22 +9,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless import __version__
-from lossless.cli.commands import command
-from lossless.cli.conversations import ago_and_time, ingest_rows
-from lossless.cli.options import depths_json, parse_when, target_options, usage_error
+from lossless.cli.commands import Invocation, command
+from lossless.cli.conversations import ago_and_time, depth_rows, ingest_rows
+from lossless.cli.options import ConversationTarget, depths_json, target_options, usage_error, when_option
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
-from lossless.model.records import TimeRange
-from lossless.model.times import state_time
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.cli.screen import Data, Screen, styled
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.options import ConversationTarget
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
-    from lossless.model.budget import HistoryBudget
-    from lossless.model.records import DepthSizes, IngestHealth
+    from lossless.model.records import DepthSizes
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -37,14 +31,14 @@ _BUDGETS = 3
 @click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
 @click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
 @target_options(required=False)
-@click.option("--since", metavar="WHEN", help="With --cost: from this time on: 2026-07-01, yesterday, 30d.")
+@when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
     wants_size: bool,
     wants_cost: bool,
     target: ConversationTarget | None,
-    since: str | None,
+    since: datetime | None,
 ) -> None:
     """Show how much is stored, whether anything was lost, and what takes up space.
 
@@ -54,15 +48,14 @@ def status(
     if wants_cost:
         from lossless.cli.compact import emit_cost
 
-        start = None if since is None else state_time(parse_when("--since", since, datetime.now().astimezone()))
-        emit_cost(invocation, target, None if start is None else TimeRange(start, None))
+        emit_cost(invocation, target, since)
         return
     if target is not None or since is not None:
         raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
     if wants_size:
-        from lossless.cli.retention import emit_size
+        from lossless.cli.retention import size as show_size
 
-        emit_size(invocation)
+        click.get_current_context().invoke(show_size)
         return
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():
@@ -76,44 +69,35 @@ def status(
             "freeBytes": free,
             "walBytes": wal.stat().st_size if wal.exists() else 0,
             "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
-            "historyBudgets": [_budget(id_, budget) for id_, budget in browse.newest_history_budgets(_BUDGETS)],
+            "historyBudgets": [
+                {
+                    "conversationId": id_,
+                    **pick_json(budget, "tokens", "window"),
+                    "beside": budget.overhead + budget.frame,
+                    "reply": budget.reply,
+                    "factor": round(budget.factor, 3),
+                }
+                for id_, budget in browse.newest_history_budgets(_BUDGETS)
+            ],
             "promptCaches": [
                 {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
             ],
             "status": _totals_json(engine),
             "withoutModel": _without_model_json(engine),
-            "liveness": _liveness_json(browse.health(), datetime.now(UTC))
-            | {
-                "heldTranscripts": len(engine.transcripts.held()),
-                "refusedTranscripts": len(engine.transcripts.refused()),
-            },
+            "liveness": _liveness_json(engine),
             "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
         }
     invocation.emit("status", print_status, data)
 
 
-def _budget(conversation_id: int, budget: HistoryBudget) -> dict[str, Any]:
-    """What of a window is a conversation's, and what it follows from."""
-    return {
-        "conversationId": conversation_id,
-        "tokens": budget.tokens,
-        "window": budget.window,
-        "beside": budget.overhead + budget.frame,
-        "reply": budget.reply,
-        "factor": round(budget.factor, 3),
-    }
-
-
-def _totals_json(engine: Engine) -> dict[str, Any]:
+def _totals_json(engine: Engine) -> Data:
     totals, depths = engine.browse.totals(), engine.browse.depths()
     return {
         "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
         "messages": {
             "count": totals.counts.messages,
             "tokens": totals.message_tokens,
-            "earliestAt": totals.earliest_at,
-            "latestAt": totals.latest_at,
-            "undated": totals.undated,
+            **pick_json(totals, "earliest_at", "latest_at", "undated"),
         },
         "summaries": {
             "count": totals.counts.summaries,
@@ -124,18 +108,16 @@ def _totals_json(engine: Engine) -> dict[str, Any]:
             "byDepth": depths_json(depths),
         },
         "context": {"items": totals.context_items, "tokens": totals.context_tokens},
-        "maintenance": {"pending": totals.pending, "running": totals.running, "failed": totals.failed},
+        "maintenance": pick_json(totals, "pending", "running", "failed"),
         "largeFiles": {"count": totals.counts.files},
     }
 
 
-def _without_model_json(engine: Engine) -> dict[str, Any] | None:
+def _without_model_json(engine: Engine) -> Data | None:
     """What a model would have cost for the summaries, when none is configured to write them."""
-    from lossless.llm.estimate import estimate_model
+    from lossless.llm.completion import estimate_model
 
-    if engine.loop.summariser.has_model:
-        return None
-    estimate = estimate_model(engine.browse.depths())
+    estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
     if estimate is None:
         return None
     counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
@@ -147,63 +129,53 @@ def _edge(depths: tuple[DepthSizes, ...], name: str, choose: Any) -> datetime | 
     return choose(times) if times else None
 
 
-def _liveness_json(liveness: IngestHealth, now: datetime) -> dict[str, Any]:
-    last = liveness.last_stored_at
-    counts = pick_json(
-        liveness, "last_compacted_at", "seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely"
-    )
+def _liveness_json(engine: Engine) -> Data:
+    liveness, now = engine.browse.health(), datetime.now(UTC)
+    last, counts = liveness.last_stored_at, ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
     return {
         "lastStoredAt": last,
         "secondsSinceStored": None if last is None else max(0, int((now - last).total_seconds())),
-        **counts,
-        "quarantined": list(liveness.quarantined),
+        **pick_json(liveness, "last_compacted_at", *counts, "quarantined"),
         "blocked": [
             {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked
         ],
+        "heldTranscripts": len(engine.transcripts.held()),
+        "refusedTranscripts": len(engine.transcripts.refused()),
     }
 
 
 def print_status(screen: Screen, data: Data) -> None:
-    """Whether the archive is in use, how much it holds, what takes up space."""
     totals, live = data["status"], data["liveness"]
     size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
     screen.title(f"lossless {data['version']}", data["databasePath"], size)
     screen.gap()
     last, compacted, blocks = live["lastStoredAt"], live["lastCompactedAt"], len(live["blocked"])
     messages, summaries, held = totals["messages"], totals["summaries"], totals["conversations"]
-    below = f" for {format_count(summaries['sourceMessageTokens'])}" if summaries["count"] else ""
+    below = f" for {summaries['sourceMessageTokens']:,}" if summaries["count"] else ""
     tail, cap = data["freshTail"], data["freshTail"]["maxTokens"]
+    debts = [f"{count:,} {name}" for name, count in totals["maintenance"].items() if count]
+    span = f"{screen.time(messages['earliestAt'])} … {screen.time(messages['latestAt'])}"
+    span = "none yet" if messages["earliestAt"] is None else span
+    undated = f"{plural(messages['undated'], 'message')}: their time cannot be read"
     screen.fields(
         (
             ("Last stored", ago_and_time(screen, last)),
             ("Last compacted", ago_and_time(screen, compacted)),
             *ingest_rows(live),
-            ("Blocked", styled(format_count(blocks), "bold red") if blocks else styled("none", "green")),
+            ("Blocked", styled(f"{blocks:,}", "bold red") if blocks else styled("none", "green")),
             *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
             *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
             *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
-            ("Compaction", _debt_text(totals["maintenance"])),
+            ("Compaction", f"{', '.join(debts)}; `lcm worker` runs them" if debts else "none pending"),
             ("", ""),
-            ("Conversations", f"{format_count(held['total'])}, {format_count(held['active'])} active"),
-            ("Messages", f"{format_count(messages['count'])}, {format_count(messages['tokens'])} tokens"),
-            ("  from", _span_text(screen, messages)),
-            *_undated_rows(messages["undated"]),
-            ("Summaries", f"{format_count(summaries['count'])}, {format_count(summaries['tokens'])} tokens{below}"),
-            *(
-                (
-                    f"  depth {row['depth']}",
-                    f"{format_count(row['count'])} {row['kind']}, {format_count(row['tokens'])} tokens",
-                )
-                for row in summaries["byDepth"]
-            ),
-            (
-                "Context",
-                f"{plural(totals['context']['items'], 'item')}, {format_count(totals['context']['tokens'])} tokens",
-            ),
-            (
-                "Fresh tail",
-                f"{plural(tail['count'], 'message')}{'' if cap is None else f', {format_count(cap)} tokens'}",
-            ),
+            ("Conversations", f"{held['total']:,}, {held['active']:,} active"),
+            ("Messages", f"{messages['count']:,}, {messages['tokens']:,} tokens"),
+            ("  from", span),
+            *([("  undated", styled(undated, "yellow"))] if messages["undated"] else []),
+            ("Summaries", f"{summaries['count']:,}, {summaries['tokens']:,} tokens{below}"),
+            *depth_rows(summaries["byDepth"]),
+            ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
+            ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
             *_budget_rows(data["historyBudgets"]),
             *_cache_rows(screen, data["promptCaches"]),
         )
@@ -226,9 +198,9 @@ def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
     return [
         (
             "" if n else "History budget",
-            f"conversation {one['conversationId']}: {format_count(one['tokens'])} of "
-            f"{format_count(one['window'])} tokens "
-            f"(other {format_count(one['beside'])}, reply {format_count(one['reply'])}, factor {one['factor']:.2f})",
+            f"conversation {one['conversationId']}: {one['tokens']:,} of "
+            f"{one['window']:,} tokens "
+            f"(other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f})",
         )
         for n, one in enumerate(known)
     ]
@@ -239,7 +211,7 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
     rows = []
     for n, one in enumerate(known):
         prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
-        share = f", {format_count(read)} of {format_count(prompt)} tokens read from it" if prompt and read else ""
+        share = f", {read:,} of {prompt:,} tokens read from it" if prompt and read else ""
         cold = one["consecutiveColdObservations"]
         streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
         when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
@@ -251,19 +223,3 @@ def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
 def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
     text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
     return [("", styled(text, style))] if count else []
-
-
-def _debt_text(debt: Data) -> str:
-    parts = [f"{format_count(debt[name])} {name}" for name in ("pending", "running", "failed") if debt[name]]
-    return f"{', '.join(parts)}; `lcm worker` runs them" if parts else "none pending"
-
-
-def _undated_rows(count: int) -> list[tuple[str, Any]]:
-    """How many messages have a time that cannot be read."""
-    return [("  undated", styled(f"{plural(count, 'message')}: their time cannot be read", "yellow"))] if count else []
-
-
-def _span_text(screen: Screen, data: Data) -> str:
-    if data["earliestAt"] is None:
-        return "none yet"
-    return f"{screen.time(data['earliestAt'])} … {screen.time(data['latestAt'])}"

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lossless.cli import options
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
 from lossless.cli.commands import (
-    CommandEntry,
-    LazyGroup,
+    Invocation,
     command,
     dry_run_option,
     id_type,
@@ -19,46 +19,16 @@ from lossless.cli.commands import (
     words_argument,
 )
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
-from lossless.cli.options import (
-    ConversationTarget,
-    bad_option,
-    find_active,
-    session_key_option,
-    session_names,
-    target_options,
-)
+from lossless.cli.options import ConversationTarget, bad_option, combined
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
+from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import Summariser
 from lossless.model.times import parse_time
-from lossless.tui.text import format_count, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.group import OperationPlan
-
-summary = LazyGroup(
-    "summary",
-    help="List, open, rewrite and repair summaries, and undo changes of a context.",
-    entries={
-        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
-        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
-        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
-        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
-        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
-        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("rewrite:repair", "Rewrite truncated and empty summaries.", "ask"),
-        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
-        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
-        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
-        "prompts": CommandEntry("rewrite:prompts", "Show or change the prompts for models.", "read"),
-    },
-)
 
 apply_option = click.option(
     "--apply/--dry-run",
@@ -67,31 +37,30 @@ apply_option = click.option(
     help="Do it, after a backup; or only show what would be done, which is the default.",
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+apply_options = combined(apply_option, yes_option)
 
 
 @command("dissolve")
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
-@apply_option
-@yes_option
-def dissolve(invocation: Invocation, summary_id: str, purge: bool, is_real: bool, yes: bool) -> None:
+@apply_options
+def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any) -> None:
     """Put the sources of SUMMARY back into the context, in its place.
 
     It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
-    operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", is_real=is_real, yes=yes)
+    operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", **apply)
 
 
 @command("transplant")
 @click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
 @click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
-@apply_option
-@yes_option
+@apply_options
 def transplant(
-    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], is_real: bool, yes: bool
+    invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: Any
 ) -> None:
     """Copy the summaries of one conversation's context to the head of another's.
 
@@ -107,33 +76,30 @@ def transplant(
         "files": len(work.file_ids),
         **pick_json(work, "tokens_before", "tokens_after"),
     }
-    question = f"Copy into conversation {target_id}?"
-    operate(invocation, "transplant", work, question, is_real=is_real, yes=yes, plan_json=data)
+    operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 
 @command("merge")
-@session_key_option("The session whose conversations belong together.", required=True)
+@options.session_key_option("The session whose conversations belong together.", required=True)
 @click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
-@apply_option
-@yes_option
-def merge(invocation: Invocation, session_key: str, reviewed: bool, is_real: bool, yes: bool) -> None:
+@apply_options
+def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any) -> None:
     """Put conversations of a session that a rollover split by mistake back together, in the active one.
 
     A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
     it back.
     """
     with planning(invocation) as engine:
-        (session_key,) = session_names(engine, [session_key])
+        (session_key,) = options.session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
-    operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", is_real=is_real, yes=yes)
+    operate(invocation, "merge", work, f"Merge into conversation {work.split.target_id}?", **apply)
 
 
 @command("undo")
-@target_options()
-@apply_option
-@yes_option
-def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes: bool) -> None:
+@options.target_options()
+@apply_options
+def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> None:
     """Take back the last fold, surgery or focus of a conversation.
 
     Run it again for the change before. Messages that were folded come back into the context; the summary's text is
@@ -142,11 +108,11 @@ def undo(invocation: Invocation, target: ConversationTarget, is_real: bool, yes:
     with planning(invocation) as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
-    operate(invocation, "undo", work, f"Undo the {work.entry.action}?", is_real=is_real, yes=yes, plan_json=plan)
+    operate(invocation, "undo", work, f"Undo the {work.entry.action}?", plan, **apply)
 
 
 @command("diff")
-@target_options()
+@options.target_options()
 @click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
 @click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
 def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
@@ -161,11 +127,9 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     invocation.emit("diff", print_context_diff, data)
 
 
-def _log_entry_json(entry: Any) -> dict[str, Any]:
+def _log_entry_json(entry: Any) -> Data:
     """A line of the log, without what undoing it needs."""
-    plain: dict[str, Any] = to_json(entry)
-    del plain["detail"]
-    return plain
+    return {name: value for name, value in to_json(entry).items() if name != "detail"}
 
 
 def _parse_point(option: str, value: str | None) -> int | datetime | None:
@@ -185,20 +149,12 @@ _no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older
 
 @command("focus")
 @words_argument("question", "[QUESTION]...", required=False)
-@target_options()
+@options.target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-def focus(
-    invocation: Invocation,
-    question: str | None,
-    target: ConversationTarget,
-    named: ModelChoice,
-    no_compact: bool,
-    dry_run: bool,
-    yes: bool,
-) -> None:
+def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
     """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
@@ -210,28 +166,26 @@ def focus(
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(invocation, "focus", target, question, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "focus", target, question, **how)
 
 
 @command("refocus")
-@target_options()
+@options.target_options()
 @model_options
 @_no_compact
 @_dry_run
 @yes_option
-def refocus(
-    invocation: Invocation, target: ConversationTarget, named: ModelChoice, no_compact: bool, dry_run: bool, yes: bool
-) -> None:
+def refocus(invocation: Invocation, /, target: ConversationTarget, **how: Any) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(invocation, "refocus", target, None, named, is_folded=no_compact, dry_run=dry_run, yes=yes)
+    _write_focus(invocation, "refocus", target, None, **how)
 
 
 @command("unfocus")
-@target_options()
+@options.target_options()
 @dry_run_option
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the active brief: prompts have the summaries again that it replaced."""
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
@@ -244,13 +198,12 @@ def _write_focus(
     target: ConversationTarget,
     question: str | None,
     named: ModelChoice,
-    *,
-    is_folded: bool,
+    no_compact: bool,
     dry_run: bool,
     yes: bool,
 ) -> None:
     asked = settings_with_model(invocation, named)
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
         confirm(f"Have {writer_name(asked)} write the brief?", yes)
     if dry_run:
@@ -259,27 +212,18 @@ def _write_focus(
         invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
         return
     with invocation.engine(asked) as engine:
-        if not is_folded:
+        if not no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
     invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
 
 
-def _focus_json(found: FocusStatus | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    plain: dict[str, Any] = to_json(found)
-    return plain | {"isStale": found.is_stale, "at": datetime.now(UTC)}
+def _focus_json(found: FocusStatus | None) -> Data | None:
+    return None if found is None else to_json(found) | {"isStale": found.is_stale, "at": datetime.now(UTC)}
 
 
 _COLOURS = {"+": "green", "-": "red", "~": "yellow", "!": "bold yellow", "@": "cyan"}
-
-
-def print_operation(screen: Screen, data: Data) -> None:
-    print_diff_lines(screen, data["text"])
-    screen.gap()
-    print_result(screen, data)
 
 
 def print_diff_lines(screen: Screen, text: str) -> None:
@@ -292,7 +236,7 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
     if report is None:
         screen.unchanged(f"{word} does it, after a backup." if word else "")
         return
-    tokens = f"{format_count(report['tokensBefore'])} → {format_count(report['tokensAfter'])} tokens"
+    tokens = f"{report['tokensBefore']:,} → {report['tokensAfter']:,} tokens"
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
     if report["backup"]:
         back = "lcm restore" if report["action"] == "undo" else f"lcm summary undo -s {report['conversationId']}"
@@ -305,13 +249,8 @@ def print_context_diff(screen: Screen, data: Data) -> None:
         return
     screen.items(
         data["entries"],
-        ("change", "id", "right"),
-        ("when", "at", "time"),
-        ("what", "action", ""),
-        ("by", "actor", ""),
-        ("out", lambda entry: len(entry["removed"]), "right"),
-        ("in", lambda entry: len(entry["added"]), "right"),
-        ("tokens", "tokensAfter", "count"),
+        "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count",
+        **{"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])},
     )
     screen.gap()
     print_diff_lines(screen, data["text"])
@@ -327,9 +266,9 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.line("There is no focus. `lcm summary focus QUESTION` writes a brief.")
         return
     brief = found["brief"]
-    screen.title(f"Focus {brief['id']}", brief["status"], *(["stale"] if found["isStale"] else []))
-    since = f"{plural(found['messagesSince'], 'message')}, {format_count(found['tokensSince'])} tokens"
-    size = f"{format_count(brief['tokens'])} of about {format_count(brief['targetTokens'])} tokens"
+    screen.title(f"Focus {brief['id']}", brief["status"], "stale" if found["isStale"] else "")
+    since = f"{plural(found['messagesSince'], 'message')}, {found['tokensSince']:,} tokens"
+    size = f"{brief['tokens']:,} of about {brief['targetTokens']:,} tokens"
     screen.fields(
         (("Question", brief["prompt"]), ("Written", screen.time(brief["createdAt"])), ("Size", size), ("Since", since))
     )
@@ -341,19 +280,25 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
+def _print_operation(screen: Screen, data: Data) -> None:
+    print_diff_lines(screen, data["text"])
+    screen.gap()
+    print_result(screen, data)
+
+
 def operate(
     invocation: Invocation,
     command: str,
     plan: OperationPlan,
     question: str,
+    plan_json: Data | None = None,
     *,
     is_real: bool,
     yes: bool,
-    plan_json: dict[str, Any] | None = None,
 ) -> None:
     """Print a surgery's plan, and what carrying it out did, when that is wanted."""
     report = None
     if is_real:
         report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
     shown = to_json(plan) if plan_json is None else plan_json
-    invocation.emit(command, print_operation, {"plan": shown, "text": plan.text} | result_json(report))
+    invocation.emit(command, _print_operation, {"plan": shown, "text": plan.text} | result_json(report))

@@ -6,45 +6,40 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.append import session_of, session_options
-from lossless.cli.commands import Group, command, dry_run_option, id_type
+from lossless.cli.append import session_options
+from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import styled
-from lossless.tui.text import format_count, plural
+from lossless.cli.screen import Data, Screen, styled
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from lossless.cli.commands import Invocation
-    from lossless.cli.screen import Data, Screen
     from lossless.ingest.transcripts.following import TranscriptReport
+    from lossless.model.conversations import Session
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
+
+
+again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
 
 
 @command("bootstrap")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
-@click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+@again_option
 @dry_run_option
 def bootstrap(
-    invocation: Invocation,
-    file: Path,
-    session_key: str | None,
-    session_id: str | None,
-    kind: str | None,
-    again: bool,
-    dry_run: bool,
+    invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
 ) -> None:
     """Store the new messages of a transcript; the same transcript again changes nothing.
 
     Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
     messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
     """
-    session = session_of(invocation, session_key, session_id)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     _emit(invocation, "bootstrap", report)
@@ -58,9 +53,8 @@ def transcripts(context: click.Context) -> None:
         context.invoke(list_transcripts)
 
 
-@transcripts.command("list")
+@command("list", transcripts)
 @click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
-@click.pass_obj
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
     with invocation.reader() as engine:
@@ -69,10 +63,9 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     invocation.emit("transcripts list", print_transcripts, {"items": to_json(found), "all": every})
 
 
-@transcripts.command("accept")
+@command("accept", transcripts)
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @dry_run_option
-@click.pass_obj
 def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
 
@@ -81,26 +74,24 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
-        again = [epoch.id for epoch in waiting if asked and _place(epoch) == _place(asked)]
+        place = asked and (asked.conversation_id, asked.path)  # one decision replaces another
+        again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
     _emit(invocation, "transcripts accept", report)
 
 
-@transcripts.command("refuse")
+@command("refuse", transcripts)
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @dry_run_option
-@click.pass_obj
 def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
         epoch = _held_epoch(engine.transcripts.held(), number_)
         engine.transcripts.refuse(epoch.conversation_id, epoch.path)
-    invocation.emit(
-        "transcripts refuse",
-        print_transcript_refused,
-        to_json(replace(epoch, decision="refused", reason="someone refused it")),
-    )
+    sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
+    refused = replace(epoch, decision="refused", reason="someone refused it")
+    invocation.emit("transcripts refuse", sentence, to_json(refused))
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
@@ -112,14 +103,8 @@ def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDe
     )
 
 
-def _place(epoch: TranscriptDecision) -> tuple[int, str]:
-    """What a decision is about: one decision replaces another."""
-    return epoch.conversation_id, epoch.path
-
-
 def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
-    data: dict[str, Any] = to_json(report)
-    invocation.emit(command, print_bootstrap, data, ok=report.status not in ("held", "failed"))
+    invocation.emit(command, print_bootstrap, to_json(report), ok=report.status not in ("held", "failed"))
 
 
 @click.group("quarantine", cls=Group, invoke_without_command=True)
@@ -130,8 +115,7 @@ def quarantine(context: click.Context) -> None:
         context.invoke(list_quarantine)
 
 
-@quarantine.command("list")
-@click.pass_obj
+@command("list", quarantine)
 def list_quarantine(invocation: Invocation) -> None:
     """List quarantined conversations, and those that were refused."""
     with invocation.reader() as engine:
@@ -139,29 +123,29 @@ def list_quarantine(invocation: Invocation) -> None:
     invocation.emit("quarantine list", print_quarantine, {"items": [_quarantine_json(one) for one in found]})
 
 
-@quarantine.command("accept")
+@command("accept", quarantine)
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
 @dry_run_option
-@click.pass_obj
 def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
-    invocation.emit("quarantine accept", print_quarantine_accepted, to_json(found))
+    sentence = "Conversation {id} is the active one of its session now."
+    invocation.emit("quarantine accept", sentence, to_json(found))
 
 
-@quarantine.command("refuse")
+@command("refuse", quarantine)
 @click.argument("number_", metavar="CONVERSATION", type=id_type)
 @dry_run_option
-@click.pass_obj
 def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.refuse_quarantined(number_)
-    invocation.emit("quarantine refuse", print_quarantine_refused, _quarantine_json(found))
+    sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
+    invocation.emit("quarantine refuse", sentence, _quarantine_json(found))
 
 
-def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
+def _quarantine_json(found: QuarantinedConversation) -> Data:
     return {
         "conversationId": found.conversation_id,
         "sessionKey": found.session.key,
@@ -172,43 +156,28 @@ def _quarantine_json(found: QuarantinedConversation) -> dict[str, Any]:
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
     if data["status"] in ("held", "refused", "excluded", "failed"):
-        quarantine_id = data["quarantineId"]
-        done = (
-            "Nothing was stored"
-            if quarantine_id is None
-            else f"Kept outside the context, in conversation {quarantine_id}"
-        )
+        kept = f"Kept outside the context, in conversation {data['quarantineId']}"
+        done = "Nothing was stored" if data["quarantineId"] is None else kept
         screen.line(styled(f"{done} ({data['status']}): ", "yellow"), data["reason"] or "")
         if data["status"] == "held":
             screen.line(styled("`lcm transcripts` lists what is held back; accept or refuse it there.", "dim"))
         return
-    screen.line(
-        styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {format_count(data['replayed'])} known"
-    )
+    screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
     rows = [
         ("Given the host's ids", data["stamped"]),
         ("Left on another branch", data["abandoned"]),
         ("Undecided by content", data["ambiguous"]),
         ("Other records", data["opaque"]),
     ]
-    screen.fields([(label, format_count(count)) for label, count in rows if count])
+    screen.fields([(label, f"{count:,}") for label, count in rows if count])
     print_pruned(screen, data["pruned"])
-    _problems(screen, data["badLines"], data["problems"])
-
-
-def _problems(screen: Screen, count: int, problems: list[str] | tuple[str, ...]) -> None:
-    if count:
-        screen.line(styled(f"{plural(count, 'line')} could not be read:", "yellow"))
-        for problem in problems:
+    if data["badLines"]:
+        screen.line(styled(f"{plural(data['badLines'], 'line')} could not be read:", "yellow"))
+        for problem in data["problems"]:
             screen.line(f"  {problem}")
 
 
-_DECIDED = (
-    ("conversation", "conversationId", ""),
-    ("decision", "decision", ""),
-    ("messages", "messages", "count"),
-    ("when", "at", "time"),
-)
+_DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
 
 
 def print_transcripts(screen: Screen, data: Data) -> None:
@@ -216,7 +185,7 @@ def print_transcripts(screen: Screen, data: Data) -> None:
     if not items:
         screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
         return
-    screen.items(items, ("no.", "id", ""), *_DECIDED, ("file", "path", "key"))
+    screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
     for item in items:
         if item["decision"] == "held":
             screen.line(styled(f"{item['id']}: {item['reason']}", "yellow"))
@@ -226,27 +195,17 @@ def print_transcripts(screen: Screen, data: Data) -> None:
         )
 
 
-def print_transcript_refused(screen: Screen, data: Data) -> None:
-    screen.line(f"What {data['path']} says stays out of every prompt of conversation {data['conversationId']}.")
-
-
 def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    neighbour = ("beside", lambda item: item["beside"] or "", "")
     screen.items(
-        data["items"], *_DECIDED, neighbour, ("session", lambda item: item["sessionKey"] or item["sessionId"], "key")
+        data["items"],
+        f"{_DECIDED}, next to=neighbour, session:key",
+        neighbour=lambda item: item["beside"] or "",
+        session=lambda item: item["sessionKey"] or item["sessionId"],
     )
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
-
-
-def print_quarantine_accepted(screen: Screen, data: Data) -> None:
-    screen.line(f"Conversation {data['id']} is the active one of its session now.")
-
-
-def print_quarantine_refused(screen: Screen, data: Data) -> None:
-    screen.line(f"Conversation {data['conversationId']} stays in the archive and out of every prompt.")
 
 
 def print_pruned(screen: Screen, count: int) -> None:

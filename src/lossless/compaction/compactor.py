@@ -37,7 +37,13 @@ from lossless.compaction.run import (
     start_drain,
     unchanged_report,
 )
-from lossless.compaction.summarise import MIN_CONDENSED_TARGET, MIN_LEAF_TARGET, condensed_target, leaf_target
+from lossless.compaction.summarise import (
+    DEFAULT_LEAF_TARGET,
+    MIN_CONDENSED_TARGET,
+    MIN_LEAF_TARGET,
+    condensed_target,
+    leaf_target,
+)
 from lossless.compaction.summariser import lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.calibration import observe_refusal as was_too_long
@@ -181,9 +187,11 @@ SWEPT_TAIL_SHARE = 0.5
 NEED_FACTOR = 1.1
 #: About what the estimate for budgets says of a text for each token that is counted for it.
 BUDGET_OVER_COUNT = 1.35
-#: Summaries take at most this share of the history budget each, however long they may be by the settings, and are
-#: condensed once they take more than the other together: else a small budget is folded nearly every turn.
-SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.06, 0.15
+#: Summaries take at most this share of the history budget each, and are condensed once they take more than the other
+#: together: else a small budget is folded nearly every turn.
+SHORT_SUMMARY_SHARE, PREFIX_SHARE = 0.1, 0.2
+#: A leaf whose length was set takes at most this share, so that a few of them fit.
+SET_LEAF_SHARE = 0.22
 CompactionMode = Literal["deferred", "inline"]
 HardLimitSummariser = Literal["extractive", "model"]
 
@@ -210,7 +218,7 @@ class CompactionPolicy:
     condensed_min_fanout_hard: int = 2
     #: Summaries this deep are condensed only under pressure; -1 is no limit.
     sweep_max_depth: int = 1
-    leaf_target_tokens: int = 2_400
+    leaf_target_tokens: int = DEFAULT_LEAF_TARGET
     condensed_target_tokens: int = 2_000
     summary_prefix_target_tokens: int | None = None
     #: Of the history budget, so much may stay in the context after a sweep at the threshold; 0 folds all it can.
@@ -236,7 +244,7 @@ class CompactionPolicy:
         cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
         minimum = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
         held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=minimum)
-        return held._with_short_summaries(history) if self.least_leaf_share else held
+        return held._with_short_summaries(history) if self.least_leaf_share and self.has_capped_tail else held
 
     def sweeping(self, history: int) -> CompactionPolicy:
         """The policy within a history budget for a sweep, which takes more when it seldom gets enough."""
@@ -247,7 +255,8 @@ class CompactionPolicy:
 
     def _with_short_summaries(self, history: int) -> CompactionPolicy:
         """Where the budget is small, summaries are shorter and are condensed sooner."""
-        leaf = min(self.leaf_target_tokens, max(MIN_LEAF_TARGET, int(SHORT_SUMMARY_SHARE * history)))
+        share = SHORT_SUMMARY_SHARE if self.leaf_target_tokens == DEFAULT_LEAF_TARGET else SET_LEAF_SHARE
+        leaf = min(self.leaf_target_tokens, max(MIN_LEAF_TARGET, int(share * history)))
         condensed = min(self.condensed_target_tokens, max(MIN_CONDENSED_TARGET, int(SHORT_SUMMARY_SHARE * history)))
         prefix = self.summary_prefix_target_tokens
         if prefix is None and condensed < self.condensed_target_tokens:

@@ -463,8 +463,6 @@ _FACTORS = {"assistant": 1.0, "system": 0.5}
 _QUESTION_FACTOR = 0.6
 _LOOK_FACTOR = 0.4
 _CODE_FACTOR = 0.4
-#: However long it may be, a leaf is no longer than this share of its source, or than so many tokens.
-_MOST_SHARE, _ALWAYS_TOKENS = 0.14, 600
 _FILES_SHARE = 0.6  # characters for each token of the limit: 15 %
 
 
@@ -477,7 +475,7 @@ def extract(
     not the size of their text. The same lines give the same summary, anywhere.
     """
     weight = sum(line.tokens for line in lines) if source_tokens is None else source_tokens
-    limit = min(target_tokens, weight, max(_ALWAYS_TOKENS, int(_MOST_SHARE * weight))) - 1
+    limit = min(target_tokens, weight) - 1
     if limit <= 0:
         return None
     user_factor = _user_factor(lines)

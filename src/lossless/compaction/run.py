@@ -522,8 +522,7 @@ def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForS
     made: NewSummary | Summary | None = known
     if made is None:
         sweeping.moment = job.archive.summaries.moment()
-        source, summariser = read_source(job.archive, work, job.summariser), job.summariser
-        written = summariser.write(source, ask, "raise")
+        written = summarise(read_source(job.archive, work, job.summariser), ask, job.style, "raise")
         if written is None:
             sweeping.state = plan.after_unshrinkable(sweeping.state, work)
             return 0

@@ -52,9 +52,13 @@ TEMPLATE_NAMES = (SYSTEM_TEMPLATE, "leaf", "leaf-aggressive", "condensed-d1", "c
 PLACEHOLDERS = ("instructions", "previous_context", "source", "target_tokens")
 NO_PREVIOUS_CONTEXT = "(none)"
 NO_INSTRUCTIONS = "none"
+#: The default length of a leaf; a small budget has shorter ones.
+DEFAULT_LEAF_TARGET = 2_400
 MIN_LEAF_TARGET = 192
 MIN_AGGRESSIVE_TARGET = 96
 MIN_CONDENSED_TARGET = 512
+#: Without a model, a leaf of the default length is no longer than this share of its source, or than so many tokens.
+_EXTRACT_SHARE, _EXTRACT_TOKENS = 0.14, 600
 _PLACE = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
 _FRAME = re.compile(r"<(?=/?\s*(?:previous_context|conversation_segment|conversation_to_condense)\b)", re.IGNORECASE)
 _MAX_TEMPLATE_CHARS = 100_000
@@ -247,7 +251,7 @@ class SummarySource:
 class SummaryStyle:
     """How summaries are written: their sizes, and how the prompts read."""
 
-    leaf_target_tokens: int = 2_400
+    leaf_target_tokens: int = DEFAULT_LEAF_TARGET
     condensed_target_tokens: int = 2_000
     #: How much longer a model's may get before it is cut.
     overage_factor: float = 3.0
@@ -405,6 +409,8 @@ def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> W
 
 def _without_model(job: _SummaryJob, asked: WrittenSummary) -> WrittenSummary:
     lines, target, timezone = _lines(job.source), job.target(), job.style.timezone
+    if lines and job.style.leaf_target_tokens == DEFAULT_LEAF_TARGET:
+        target = min(target, max(_EXTRACT_TOKENS, int(_EXTRACT_SHARE * job.weight)))
     summary = (
         extract(lines, target, source_tokens=job.weight, timezone=timezone)
         if lines

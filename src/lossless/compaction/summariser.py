@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.summarise import SummaryStyle, summarise
 from lossless.errors import ArchiveError, GuardOpen, LosslessError, ModelError, NotFound, Stale
+from lossless.files.explore import TEXT_HEADING
 from lossless.files.explore import summarise as summarise_file
-from lossless.files.explore.text import TEXT_HEADING
 from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
 from lossless.llm.completion import NO_USAGE, Prompt, read_prices
 from lossless.llm.credentials import CredentialSources

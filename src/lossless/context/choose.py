@@ -143,23 +143,18 @@ class FormChange:
 
 @dataclass(frozen=True, slots=True)
 class TrimAction:
-    """Changes that are made together, and the tokens that they free."""
+    """Changes that are made together, the tokens that they free, and by how far they move the border of omission."""
 
     frees: int
-    changes: tuple[FormChange, ...]
-    #: By how much they move the border of dropped items; `frees` when not given.
-    weight: int | None = None
-
-    @property
-    def moves(self) -> int:
-        return self.frees if self.weight is None else self.weight
+    moves: int
+    changes: Sequence[FormChange]
 
 
 @dataclass(frozen=True, slots=True)
 class TrimStage:
     """Actions in order. In a ladder each one builds on the previous ones."""
 
-    actions: tuple[TrimAction, ...]
+    actions: Sequence[TrimAction]
     is_ladder: bool = False
 
     @property
@@ -167,7 +162,7 @@ class TrimStage:
         return sum(action.frees for action in self.actions)
 
 
-def free_tokens(stages: Sequence[TrimStage], needed: int, step: int, border: int = 0) -> tuple[TrimAction, ...] | None:
+def free_tokens(stages: Sequence[TrimStage], needed: int, step: int, border: int = 0) -> Sequence[TrimAction] | None:
     """The actions that free at least `needed` tokens, taken in whole steps; None when all are too few.
 
     A stage begins only when the previous ones are used up. The result depends only on the number of steps and on the
@@ -194,21 +189,20 @@ def _enough(stage: TrimStage, needed: int, step: int, border: int) -> Sequence[T
     while end <= len(actions):
         goal = (starts[end - 1] // step + 1) * step
         end = next((n for n in range(end, len(actions)) if starts[n] >= goal), len(actions))
-        taken = actions[:end]
         if stage.is_ladder:
-            return taken
-        spared = _without_spare(taken, starts, goal, step)
+            return actions[:end]
+        spared = _without_spare(actions[:end], starts, goal, step)
         if sum(action.frees for action in spared) >= needed:
             return spared
         end += 1
     return actions
 
 
-def _without_spare(actions: Sequence[TrimAction], starts: Sequence[int], goal: int, step: int) -> list[TrimAction]:
+def _without_spare(actions: Sequence[TrimAction], starts: Sequence[int], goal: int, step: int) -> Sequence[TrimAction]:
     """Without the actions of the last two steps that an action larger than a step makes unnecessary."""
     spare = starts[len(actions)] - goal
     if spare < step:
-        return list(actions)
+        return actions
     kept: list[TrimAction] = []
     for action, start in zip(reversed(actions), reversed(starts[: len(actions)]), strict=True):
         if start >= goal - 2 * step and action.moves <= spare:
@@ -218,163 +212,14 @@ def _without_spare(actions: Sequence[TrimAction], starts: Sequence[int], goal: i
     return kept[::-1]
 
 
-#: Stubs may fill this share of the limit; then the older half of them becomes one line.
-STUB_SHARE = 0.30
-
-
-def turn_stages(
-    candidates: Sequence[ContextCandidate], turn: Sequence[int], policy: SelectionPolicy
-) -> tuple[TrimStage, list[TrimStage], list[TrimStage]]:
-    """How the turn at indices `turn` is shortened: older results, other items, the user's message last.
-
-    The user's message and the newest `policy.verbatim_in_turn` messages stay verbatim, and so does a call without its
-    result. If that is not enough, the turn's summaries are dropped except for the widest; results among the newest that
-    the model has read become stubs; then the longest items are shown in part; unread results become stubs; and at last
-    steps that the model has read are dropped, and the widest summary.
-    """
-    spoken = [i for i in turn if isinstance(candidates[i].item, MessageItem)]
-    users = [i for i in spoken if candidates[i].role == "user"]
-    newest = set(spoken[-policy.verbatim_in_turn :])
-    atoms: dict[object, list[int]] = {}
-    for i in turn:
-        atom = candidates[i].atom
-        atoms.setdefault(i if atom is None else ("atom", atom), []).append(i)
-    finished = [atom for atom in atoms.values() if not any(candidates[i].is_unanswered for i in atom)]
-    summaries = [i for i in turn if not isinstance(candidates[i].item, MessageItem)]
-    kept = newest.union(users, summaries)
-    older = [atom for atom in finished if not kept.intersection(atom)]
-    recent = [atom for atom in finished if newest.intersection(atom)]
-    gone = {i for atom in older for i in atom}
-    sizes = {i: candidates[i].tokens for i in spoken if i not in gone}
-    unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(spoken)))
-    asked = {i: sizes.pop(i) for i in users if i in sizes}
-    ladder = TrimStage(tuple(_collapse_ladder(candidates, older, policy)), is_ladder=True)
-    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i), default=None)
-    has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
-    line = 0 if has_run else policy.run_tokens
-    folded, line = _join_run(candidates, [[i] for i in summaries if i != widest], {}, line)
-    stages = [folded, _stubs(candidates, [atom for atom in recent if unread.isdisjoint(atom)], sizes)]
-    stages += _shorter(candidates, sizes, policy)
-    stages.append(_stubs(candidates, [atom for atom in recent if unread.intersection(atom)], sizes))
-    needed = unread.union(users, spoken[-1:])
-    joined, line = _join_run(candidates, [atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
-    stages += [joined, _join_run(candidates, [] if widest is None else [[widest]], {}, line)[0]]
-    return ladder, stages, list(_shorter(candidates, asked, policy))
-
-
-def _join_run(
-    candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: Mapping[int, int], line: int
-) -> tuple[TrimStage, int]:
-    """Atoms join the run, oldest first; the first that free more than its line make it. What is left of the line."""
-    actions: list[TrimAction] = []
-    waiting: list[_LiveGroup] = []
-    for atom in atoms:
-        tokens = sum(sizes.get(i, candidates[i].tokens) for i in atom)
-        waiting.append((atom, tokens, sum(candidates[i].moves for i in atom)))
-        if sum(group[1] for group in waiting) > line:
-            actions.append(_collapsed(waiting, line))
-            waiting, line = [], 0
-    return TrimStage(tuple(actions), is_ladder=True), line
-
-
-def _stubs(candidates: Sequence[ContextCandidate], atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:
-    """Stubs for the results in `atoms`, oldest first; `sizes` are the current ones and are updated."""
-    actions = [action for atom in atoms if (action := _stubbed(candidates, atom, sizes)).frees > 0]
-    for change in (change for action in actions for change in action.changes):
-        sizes[change.index] = change.tokens
-    return TrimStage(tuple(actions))
-
-
-def _shorter(
-    candidates: Sequence[ContextCandidate], sizes: dict[int, int], policy: SelectionPolicy
-) -> Iterator[TrimStage]:
-    """Limits messages to half of the limit, then to a quarter, and so on."""
-    references = {i for i in sizes if candidates[i].form == "reference"}
-    for length in policy.lengths:
-        changes = [
-            change
-            for i, tokens in sizes.items()
-            if tokens > length and (change := _shown_in_part(i, candidates[i], length, i in references)).tokens < tokens
-        ]
-        frees = sum(sizes[change.index] - change.tokens for change in changes)
-        sizes |= {change.index: change.tokens for change in changes}
-        references |= {change.index for change in changes if change.form == "reference"}
-        if changes:
-            yield TrimStage((TrimAction(frees, tuple(changes)),))
-
-
-def _shown_in_part(index: int, candidate: ContextCandidate, length: int, is_reference: bool) -> FormChange:
-    """A message as the reference to its file, or in at most `length` tokens; unchanged where that is impossible."""
-    if candidate.reference_tokens is not None and not is_reference:
-        return FormChange(index, "reference", candidate.reference_tokens, TURN_OVER_BUDGET)
-    if candidate.least_tokens is None:
-        return FormChange(index, candidate.form, candidate.tokens)
-    return FormChange(index, "shortened", max(length, candidate.least_tokens), TURN_OVER_BUDGET)
-
-
-def _stubbed(candidates: Sequence[ContextCandidate], atom: Sequence[int], sizes: Mapping[int, int]) -> TrimAction:
-    changes = tuple(
-        FormChange(i, "stub", stub, TURN_OVER_BUDGET)
-        for i in atom
-        if i in sizes and (stub := candidates[i].stub_tokens) is not None and stub < sizes[i]
-    )
-    frees = sum(sizes[c.index] - c.tokens for c in changes)
-    return TrimAction(frees, changes, sum(candidates[c.index].moves - c.tokens for c in changes))
-
-
-#: An atom that is still in the prompt, stubbed as far as possible: its candidates, tokens and weight.
-_LiveGroup: TypeAlias = "tuple[Sequence[int], int, int]"
-
-
-def _collapse_ladder(
-    candidates: Sequence[ContextCandidate], older: Sequence[list[int]], policy: SelectionPolicy
-) -> list[TrimAction]:
-    """Stubs from the oldest on; when they are too many, the older half of them joins the run.
-
-    Its steps depend on weights alone, so that they are the same as when the turn was shorter.
-    """
-    actions: list[TrimAction] = []
-    live: deque[_LiveGroup] = deque()
-    line = policy.run_tokens
-    limit = max(STUB_SHARE * policy.limit, 3 * line)
-    weight = 0
-    for atom in older:
-        stub = _stubbed(candidates, atom, {i: candidates[i].tokens for i in atom})
-        if stub.frees > 0:
-            actions.append(stub)
-        tokens, moves = sum(candidates[i].tokens for i in atom), sum(candidates[i].moves for i in atom)
-        live.append((atom, tokens - stub.frees, moves - stub.moves))
-        weight += moves - stub.moves
-        if weight > limit:
-            gone = []
-            while live and 2 * weight > limit:
-                gone.append(live.popleft())
-                weight -= gone[-1][2]
-            actions.append(_collapsed(gone, line))
-            line = 0
-    if weight > line:
-        last = [[entry] for entry in live] if line == 0 else [list(live)]
-        actions += [_collapsed(entries, line) for entries in last]
-    return actions
-
-
-def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
-    """Moves atoms into the run; the first ones leave a line of `line` tokens in their place."""
-    indices = [i for atom, _, _ in entries for i in atom]
-    changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
-    if line:
-        changes[0] = FormChange(indices[0], "run", line, COLLAPSED_STEP)
-    frees, weight = sum(tokens for _, tokens, _ in entries), sum(weight for _, _, weight in entries)
-    return TrimAction(frees - line, tuple(changes), weight - line)
-
-
 #: Target shares of a prompt: reported next to the actual ones, never enforced.
 SHARE_TARGETS: Mapping[str, tuple[float, float]] = {
     "protected tail": (0.25, 0.30),
     "recent summaries": (0.30, 0.40),
     "widest summary": (0.10, 0.15),
 }
-
+#: Stubs may fill this share of the limit; then the older half of them becomes one line.
+STUB_SHARE = 0.30
 #: With a system prompt, a shortened message takes at most this many times its share of the rest.
 _PART_SLACK = 1.2
 #: Results of earlier turns are shortened in steps of this share of the budget: seldom, and many at once.
@@ -415,11 +260,6 @@ class PromptSelection:
         return sum(kept.tokens for kept in self.kept)
 
     @property
-    def spare_tokens(self) -> int:
-        """Tokens that are still free, for example for a recall cue."""
-        return max(0, self.limit - self.tokens)
-
-    @property
     def fits(self) -> bool:
         return self.tokens <= self.limit
 
@@ -431,19 +271,6 @@ class PromptSelection:
         return dict(sorted(found.items()))
 
 
-@dataclass(frozen=True, slots=True)
-class _ProtectionZones:
-    """Indices of the candidates by level of protection."""
-
-    #: Leading system prompts: never dropped.
-    head: tuple[int, ...]
-    older: tuple[int, ...]
-    tail: tuple[int, ...]
-    #: The newest user message and everything after it.
-    turn: tuple[int, ...]
-    widest: int | None
-
-
 def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> PromptSelection:
     """What fits: the fresh tail always, then the widest summary, then the newest of the older items.
 
@@ -451,38 +278,24 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
     its older tool results, oldest first, but never the user's message. A message that exceeds the budget by itself is
     shown in part.
     """
-    candidates = _shorten_oversized(candidates, policy)
-    zones = _zones(candidates, policy)
-    excess = sum(candidate.tokens for candidate in candidates) - policy.limit
+    choice = _zoned(_shorten_oversized(candidates, policy), policy)
+    excess = choice.excess
     if excess <= 0 or policy.keeps_tail:
-        return _drop(candidates, zones, policy)
-    past = _past_results(candidates, zones, policy)
+        return choice.drop()
+    past = choice.past_results()
     found = free_tokens([past], excess, int(_PAST_STEP_SHARE * policy.capacity), policy.border)
     if found is not None:
-        return _make_selection(candidates, zones, found, policy)
-    short = {change.index: change for action in past.actions for change in action.changes}
-    candidates = [
-        one if (change := short.get(i)) is None else replace(one, tokens=change.tokens, form=change.form or one.form)
-        for i, one in enumerate(candidates)
-    ]
-    chosen = _drop(candidates, zones, policy)
-    if zones.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
+        return choice.made(found)
+    choice = choice.changed(change for action in past.actions for change in action.changes)
+    chosen = choice.drop()
+    if choice.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
         return chosen
-    shorter, zones = _with_short_widest(candidates, zones, policy)
-    return chosen if shorter is candidates else _drop(shorter, zones, policy)
+    shorter = choice.with_short_widest()
+    return chosen if shorter is None else shorter.drop()
 
 
-def _drop(candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy) -> PromptSelection:
-    """What is left when as much is dropped as must be; the widest summary, where the tail is capped, after all else."""
-    excess = sum(candidate.tokens for candidate in candidates) - policy.limit
-    actions: tuple[TrimAction, ...] = ()
-    if excess > 0:
-        policy = replace(policy, reserved=policy.reserved + policy.notice_tokens)
-        stages = _trim_stages(candidates, zones, policy)
-        droppable = stages if policy.keeps_tail or zones.widest is None else stages[:2]
-        found = free_tokens(droppable, excess + policy.notice_tokens, policy.step, policy.border)
-        actions = found if found is not None else _shorten_turn(candidates, zones, policy, stages)
-    return _make_selection(candidates, zones, actions, policy)
+def _is_system(candidate: ContextCandidate) -> bool:
+    return candidate.role == "system"
 
 
 def _shorten_oversized(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> Sequence[ContextCandidate]:
@@ -508,148 +321,289 @@ def _in_part(
     return replace(candidate, tokens=max(minimum, length), form="shortened")
 
 
-def _past_results(
-    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
-) -> TrimStage:
-    """Long results of earlier turns are shown in part, oldest first."""
-    actions = []
-    longest = PAST_RESULT_SHARE * policy.limit
-    for i in sorted({*zones.older, *zones.tail}):
-        one = candidates[i]
-        if one.tokens > longest and one.role == "tool":
-            short = _in_part(one, policy.limit, policy, is_past=True)
-            if (frees := one.tokens - short.tokens) > 0:
-                change = FormChange(i, short.form, short.tokens)
-                actions.append(TrimAction(frees, (change,), one.moves - short.tokens))
-    return TrimStage(tuple(actions))
+#: An atom that is still in the prompt, stubbed as far as possible: its candidates, tokens and weight.
+_LiveGroup: TypeAlias = "tuple[Sequence[int], int, int]"
 
 
-def _zones(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _ProtectionZones:
-    tail_start = min(policy.tail_start, len(candidates))
+def _zoned(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> _Choice:
+    """Candidates with their levels of protection."""
+    count = len(candidates)
+
+    def with_atoms(start: int) -> set[int]:
+        atoms = {candidate.atom for candidate in candidates[start:]} - {None}
+        return {i for i, candidate in enumerate(candidates) if i >= start or candidate.atom in atoms}
+
     head = range(sum(1 for _ in takewhile(_is_system, candidates)))
-    users = [i for i, c in enumerate(candidates) if isinstance(c.item, MessageItem) and c.item.role == "user"]
-    turn_start = users[-1] if users else tail_start
-    turn = _with_atoms(candidates, range(turn_start, len(candidates)))
-    tail = _with_atoms(candidates, range(min(tail_start, turn_start), len(candidates))) - turn
+    tail_start = min(policy.tail_start, count)
+    turn_start = next((i for i in range(count - 1, -1, -1) if candidates[i].role == "user"), tail_start)
+    turn = with_atoms(turn_start)
+    tail = with_atoms(min(tail_start, turn_start)) - turn
     turn, tail = turn.difference(head), tail.difference(head)
-    older = [i for i in range(len(candidates)) if i not in tail and i not in turn and i not in head]
-    reservable = [
-        i for i in older if isinstance(candidates[i].item, SummaryItem) and candidates[i].tokens <= policy.widest_tokens
-    ]
-    widest = max(reservable, key=lambda i: (candidates[i].covers_messages, -i), default=None)
-    detail = tuple(i for i in older if i != widest)
-    return _ProtectionZones(tuple(head), detail, tuple(sorted(tail)), tuple(sorted(turn)), widest)
+    older = [i for i in range(len(head), count) if i not in tail and i not in turn]
+    choice = _Choice(candidates, policy, head, older, sorted(tail), sorted(turn))
+    return choice.reserving(choice.widest_of(i for i in older if candidates[i].tokens <= policy.widest_tokens))
 
 
-def _with_short_widest(
-    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
-) -> tuple[Sequence[ContextCandidate], _ProtectionZones]:
-    """Where each summary takes more than one may, the one that covers most is shown in part rather than none."""
-    summaries = [i for i in zones.older if isinstance(candidates[i].item, SummaryItem)]
-    if not summaries:
-        return candidates, zones
-    widest = max(summaries, key=lambda i: (candidates[i].covers_messages, -i))
-    minimum = candidates[widest].least_tokens
-    if minimum is None:
-        return candidates, zones
-    short = replace(candidates[widest], tokens=max(minimum, policy.widest_tokens), form="shortened")
-    zones = replace(zones, older=tuple(i for i in zones.older if i != widest), widest=widest)
-    return [short if i == widest else one for i, one in enumerate(candidates)], zones
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """Candidates, and the indices of those at each level of protection."""
+
+    candidates: Sequence[ContextCandidate]
+    policy: SelectionPolicy
+    #: Leading system prompts: never dropped.
+    head: Sequence[int]
+    older: Sequence[int]
+    tail: Sequence[int]
+    #: The newest user message and everything after it.
+    turn: Sequence[int]
+    widest: int | None = None
+
+    @property
+    def excess(self) -> int:
+        return sum([candidate.tokens for candidate in self.candidates]) - self.policy.limit
+
+    def widest_of(self, indices: Iterable[int]) -> int | None:
+        """The summary that covers most."""
+        summaries = (i for i in indices if isinstance(self.candidates[i].item, SummaryItem))
+        return max(summaries, key=lambda i: (self.candidates[i].covers_messages, -i), default=None)
+
+    def reserving(self, widest: int | None) -> _Choice:
+        return replace(self, older=[i for i in self.older if i != widest], widest=widest)
+
+    def changed(self, changes: Iterable[FormChange]) -> _Choice:
+        """With some candidates in shorter forms."""
+        candidates = list(self.candidates)
+        for change in changes:
+            one = candidates[change.index]
+            candidates[change.index] = replace(one, tokens=change.tokens, form=change.form or one.form)
+        return replace(self, candidates=candidates)
+
+    def with_short_widest(self) -> _Choice | None:
+        """Where each summary takes more than one may, the one that covers most is shown in part rather than none."""
+        widest = self.widest_of(self.older)
+        minimum = None if widest is None else self.candidates[widest].least_tokens
+        if widest is None or minimum is None:
+            return None
+        change = FormChange(widest, "shortened", max(minimum, self.policy.widest_tokens))
+        return self.changed([change]).reserving(widest)
+
+    def past_results(self) -> TrimStage:
+        """Long results of earlier turns are shown in part, oldest first."""
+        actions = []
+        longest = PAST_RESULT_SHARE * self.policy.limit
+        for i in sorted({*self.older, *self.tail}):
+            one = self.candidates[i]
+            if one.tokens > longest and one.role == "tool":
+                short = _in_part(one, self.policy.limit, self.policy, is_past=True)
+                if (frees := one.tokens - short.tokens) > 0:
+                    change = FormChange(i, short.form, short.tokens)
+                    actions.append(TrimAction(frees, one.moves - short.tokens, [change]))
+        return TrimStage(actions)
+
+    def drop(self) -> PromptSelection:
+        """What is left when as much is dropped as must be; the widest summary, where the tail is capped, last."""
+        policy, excess = self.policy, self.excess
+        if excess <= 0:
+            return self.made(())
+        fuller = replace(self, policy=replace(policy, reserved=policy.reserved + policy.notice_tokens))
+        stages = fuller._stages()
+        droppable = stages if policy.keeps_tail or self.widest is None else stages[:2]
+        found = free_tokens(droppable, excess + policy.notice_tokens, policy.step, policy.border)
+        return fuller.made(found if found is not None else fuller._shorten_turn(stages))
+
+    def _stages(self) -> tuple[TrimStage, TrimStage, TrimStage, TrimStage]:
+        """Messages that no turn needs first, then summaries, then the widest summary, then the tail.
+
+        With `policy.keeps_tail` older items are dropped in their order, and messages of the tail last.
+        """
+        raw: list[TrimAction] = []
+        details: list[TrimAction] = []
+        for unit in self._units(self.older):
+            is_raw = not self.policy.keeps_tail and all(self.candidates[i].role is not None for i in unit)
+            (raw if is_raw else details).append(self._omit(unit, OVER_BUDGET))
+        widest = () if self.widest is None else (self._omit([self.widest], OVER_BUDGET),)
+        tail = [self._omit(unit, TAIL_OVER_BUDGET) for unit in self._units(self.tail)]
+        if not self.policy.keeps_tail:
+            raw, tail = [*raw, *tail], []
+        return TrimStage(raw), TrimStage(details), TrimStage(widest), TrimStage(tail)
+
+    def _atoms(self, indices: Iterable[int]) -> list[list[int]]:
+        """Candidates that are kept or dropped together."""
+        atoms: dict[object, list[int]] = {}
+        for i in indices:
+            atom = self.candidates[i].atom
+            atoms.setdefault(i if atom is None else ("atom", atom), []).append(i)
+        return list(atoms.values())
+
+    def _units(self, indices: Sequence[int]) -> list[list[int]]:
+        """The same in the order of dropping."""
+        found = self._atoms(indices)
+        if self.policy.is_prompt_aware:
+            found.sort(key=lambda unit: max(self.candidates[i].score for i in unit))
+        return found
+
+    def _omit(self, unit: Sequence[int], reason: str) -> TrimAction:
+        some = [self.candidates[i] for i in unit]
+        changes = [FormChange(i, None, 0, reason) for i in unit]
+        return TrimAction(sum([one.tokens for one in some]), sum([one.moves for one in some]), changes)
+
+    def _shorten_turn(self, stages: Sequence[TrimStage]) -> Sequence[TrimAction]:
+        """Only the widest summary and the current turn are left, and the turn is shortened from within.
+
+        The summary stays as long as anything of the turn except the user's message can be shortened.
+        """
+        ladder, shorter, last_resorts = self._turn_stages()
+        raw, details, widest, tail = stages
+        before = [action for stage in (raw, details, tail) for action in stage.actions]
+        left = sum(self.candidates[i].tokens for i in (*self.head, *self.turn))
+        within = [ladder, *shorter, widest, *last_resorts]
+        found = free_tokens(within, left + widest.frees - self.policy.limit, self.policy.step)
+        return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
+
+    def _turn_stages(self) -> tuple[TrimStage, list[TrimStage], list[TrimStage]]:
+        """How the newest turn is shortened: older results, other items, the user's message last.
+
+        The user's message and the newest `policy.verbatim_in_turn` messages stay verbatim, and so does a call without
+        its result. If that is not enough, the turn's summaries are dropped except for the widest; results among the
+        newest that the model has read become stubs; then the longest items are shown in part; unread results become
+        stubs; and at last steps that the model has read are dropped, and the widest summary.
+        """
+        candidates, turn = self.candidates, self.turn
+        spoken = [i for i in turn if candidates[i].role is not None]
+        users = [i for i in spoken if candidates[i].role == "user"]
+        newest = set(spoken[-self.policy.verbatim_in_turn :])
+        finished = [atom for atom in self._atoms(turn) if not any(candidates[i].is_unanswered for i in atom)]
+        summaries = [i for i in turn if candidates[i].role is None]
+        kept = newest.union(users, summaries)
+        older = [atom for atom in finished if not kept.intersection(atom)]
+        recent = [atom for atom in finished if newest.intersection(atom)]
+        gone = {i for atom in older for i in atom}
+        sizes = {i: candidates[i].tokens for i in spoken if i not in gone}
+        unread = set(takewhile(lambda i: candidates[i].stub_tokens is not None, reversed(spoken)))
+        asked = {i: sizes.pop(i) for i in users if i in sizes}
+        ladder = self._collapse_ladder(older)
+        widest = self.widest_of(summaries)
+        has_run = any(change.form == "run" for action in ladder.actions for change in action.changes)
+        line = 0 if has_run else self.policy.run_tokens
+        folded, line = self._join_run([[i] for i in summaries if i != widest], {}, line)
+        stages = [folded, self._stubs([atom for atom in recent if unread.isdisjoint(atom)], sizes)]
+        stages += self._shorter(sizes)
+        stages.append(self._stubs([atom for atom in recent if unread.intersection(atom)], sizes))
+        needed = unread.union(users, spoken[-1:])
+        joined, line = self._join_run([atom for atom in recent if needed.isdisjoint(atom)], sizes, line)
+        stages += [joined, self._join_run([] if widest is None else [[widest]], {}, line)[0]]
+        return ladder, stages, list(self._shorter(asked))
+
+    def _join_run(self, atoms: Sequence[Sequence[int]], sizes: Mapping[int, int], line: int) -> tuple[TrimStage, int]:
+        """Atoms join the run, oldest first; the first that free more than its line make it. The rest of the line."""
+        actions: list[TrimAction] = []
+        waiting: list[_LiveGroup] = []
+        for atom in atoms:
+            tokens = sum(sizes.get(i, self.candidates[i].tokens) for i in atom)
+            waiting.append((atom, tokens, sum(self.candidates[i].moves for i in atom)))
+            if sum(group[1] for group in waiting) > line:
+                actions.append(_collapsed(waiting, line))
+                waiting, line = [], 0
+        return TrimStage(actions, is_ladder=True), line
+
+    def _stubs(self, atoms: Sequence[Sequence[int]], sizes: dict[int, int]) -> TrimStage:
+        """Stubs for the results in `atoms`, oldest first; `sizes` are the current ones and are updated."""
+        actions = [action for atom in atoms if (action := self._stubbed(atom, sizes)).frees > 0]
+        sizes |= {change.index: change.tokens for action in actions for change in action.changes}
+        return TrimStage(actions)
+
+    def _stubbed(self, atom: Sequence[int], sizes: Mapping[int, int]) -> TrimAction:
+        changes = [
+            FormChange(i, "stub", stub, TURN_OVER_BUDGET)
+            for i in atom
+            if i in sizes and (stub := self.candidates[i].stub_tokens) is not None and stub < sizes[i]
+        ]
+        frees = sum(sizes[c.index] - c.tokens for c in changes)
+        return TrimAction(frees, sum(self.candidates[c.index].moves - c.tokens for c in changes), changes)
+
+    def _shorter(self, sizes: dict[int, int]) -> Iterator[TrimStage]:
+        """Limits messages to half of the limit, then to a quarter, and so on."""
+        references = {i for i in sizes if self.candidates[i].form == "reference"}
+        for length in self.policy.lengths:
+            changes = [
+                change
+                for i, tokens in sizes.items()
+                if tokens > length and (change := self._shown_in_part(i, length, i in references)).tokens < tokens
+            ]
+            frees = sum(sizes[change.index] - change.tokens for change in changes)
+            sizes |= {change.index: change.tokens for change in changes}
+            references |= {change.index for change in changes if change.form == "reference"}
+            if changes:
+                yield TrimStage([TrimAction(frees, frees, changes)])
+
+    def _shown_in_part(self, index: int, length: int, is_reference: bool) -> FormChange:
+        """A message as the reference to its file, or in at most `length` tokens; unchanged where that is impossible."""
+        candidate = self.candidates[index]
+        if candidate.reference_tokens is not None and not is_reference:
+            return FormChange(index, "reference", candidate.reference_tokens, TURN_OVER_BUDGET)
+        if candidate.least_tokens is None:
+            return FormChange(index, candidate.form, candidate.tokens)
+        return FormChange(index, "shortened", max(length, candidate.least_tokens), TURN_OVER_BUDGET)
+
+    def _collapse_ladder(self, older: Sequence[list[int]]) -> TrimStage:
+        """Stubs from the oldest on; when they are too many, the older half of them joins the run.
+
+        Its steps depend on weights alone, so that they are the same as when the turn was shorter.
+        """
+        actions: list[TrimAction] = []
+        live: deque[_LiveGroup] = deque()
+        line = self.policy.run_tokens
+        limit = max(STUB_SHARE * self.policy.limit, 3 * line)
+        weight = 0
+        for atom in older:
+            whole = self._omit(atom, COLLAPSED_STEP)
+            stub = self._stubbed(atom, {i: self.candidates[i].tokens for i in atom})
+            if stub.frees > 0:
+                actions.append(stub)
+            live.append((atom, whole.frees - stub.frees, whole.moves - stub.moves))
+            weight += whole.moves - stub.moves
+            if weight > limit:
+                gone = []
+                while live and 2 * weight > limit:
+                    gone.append(live.popleft())
+                    weight -= gone[-1][2]
+                actions.append(_collapsed(gone, line))
+                line = 0
+        if weight > line:
+            last = [[entry] for entry in live] if line == 0 else [list(live)]
+            actions += [_collapsed(entries, line) for entries in last]
+        return TrimStage(actions, is_ladder=True)
+
+    def made(self, actions: Iterable[TrimAction]) -> PromptSelection:
+        """What is left after some actions."""
+        candidates = self.candidates
+        changes = {change.index: change for action in actions for change in action.changes}
+        in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == COLLAPSED_STEP)
+        protected = {*self.tail, *self.turn}
+        kept: list[KeptItem] = []
+        left_out: list[tuple[ContextCandidate, str]] = []
+        for i, candidate in enumerate(candidates):
+            change = changes.get(i)
+            if change is None:
+                kept.append(KeptItem(candidate, candidate.form, candidate.tokens, i in protected))
+            elif change.form is None:
+                left_out.append((candidate, change.reason))
+            else:
+                stands_for = in_run if change.form == "run" else ()
+                kept.append(KeptItem(candidate, change.form, change.tokens, i in protected, stands_for))
+        widest = None if self.widest is None else candidates[self.widest]
+        limit = self.policy.limit
+        return PromptSelection(tuple(kept), tuple(left_out), limit, _shares(kept, widest, limit))
 
 
-def _is_system(candidate: ContextCandidate) -> bool:
-    return isinstance(candidate.item, MessageItem) and candidate.item.role == "system"
-
-
-def _with_atoms(candidates: Sequence[ContextCandidate], indices: Iterable[int]) -> set[int]:
-    found = set(indices)
-    atoms = {candidates[i].atom for i in found} - {None}
-    return found | {i for i, candidate in enumerate(candidates) if candidate.atom in atoms}
-
-
-def _trim_stages(
-    candidates: Sequence[ContextCandidate], zones: _ProtectionZones, policy: SelectionPolicy
-) -> tuple[TrimStage, TrimStage, TrimStage, TrimStage]:
-    """Messages that no turn needs first, then summaries, then the widest summary, then the tail.
-
-    With `policy.keeps_tail` older items are dropped in their order, and messages of the tail last.
-    """
-    raw: list[TrimAction] = []
-    details: list[TrimAction] = []
-    for unit in _units(candidates, zones.older, policy):
-        is_raw = not policy.keeps_tail and all(isinstance(candidates[i].item, MessageItem) for i in unit)
-        (raw if is_raw else details).append(_omit(candidates, unit, OVER_BUDGET))
-    widest = () if zones.widest is None else (_omit(candidates, (zones.widest,), OVER_BUDGET),)
-    tail = [_omit(candidates, u, TAIL_OVER_BUDGET) for u in _units(candidates, zones.tail, policy)]
-    if not policy.keeps_tail:
-        raw, tail = [*raw, *tail], []
-    return TrimStage(tuple(raw)), TrimStage(tuple(details)), TrimStage(widest), TrimStage(tuple(tail))
-
-
-def _units(
-    candidates: Sequence[ContextCandidate], indices: Sequence[int], policy: SelectionPolicy
-) -> list[tuple[int, ...]]:
-    """Candidates that are dropped together, in the order of dropping."""
-    units: dict[object, list[int]] = {}
-    for i in indices:
-        candidate = candidates[i]
-        key = i if candidate.atom is None else ("atom", candidate.atom)
-        units.setdefault(key, []).append(i)
-    found = list(map(tuple, units.values()))
-    if policy.is_prompt_aware:
-        found.sort(key=lambda unit: max(candidates[i].score for i in unit))
-    return found
-
-
-def _omit(candidates: Sequence[ContextCandidate], unit: Sequence[int], reason: str) -> TrimAction:
-    if len(unit) == 1:
-        only = candidates[unit[0]]
-        return TrimAction(only.tokens, (FormChange(unit[0], None, 0, reason),), only.moves)
-    changes = tuple(FormChange(i, None, reason=reason) for i in unit)
-    return TrimAction(sum(candidates[i].tokens for i in unit), changes, sum(candidates[i].moves for i in unit))
-
-
-def _shorten_turn(
-    candidates: Sequence[ContextCandidate],
-    zones: _ProtectionZones,
-    policy: SelectionPolicy,
-    stages: Sequence[TrimStage],
-) -> tuple[TrimAction, ...]:
-    """Only the widest summary and the current turn are left, and the turn is shortened from within.
-
-    The summary stays as long as anything of the turn except the user's message can be shortened.
-    """
-    ladder, shorter, last_resorts = turn_stages(candidates, zones.turn, policy)
-    raw, details, widest, tail = stages
-    before = [action for stage in (raw, details, tail) for action in stage.actions]
-    excess = sum(candidates[i].tokens for i in (*zones.head, *zones.turn)) + widest.frees - policy.limit
-    within = [ladder, *shorter, widest, *last_resorts]
-    found = free_tokens(within, excess, policy.step)
-    return (*before, *(found if found is not None else (a for stage in within for a in stage.actions)))
-
-
-def _make_selection(
-    candidates: Sequence[ContextCandidate],
-    zones: _ProtectionZones,
-    actions: Sequence[TrimAction],
-    policy: SelectionPolicy,
-) -> PromptSelection:
-    changes = {change.index: change for action in actions for change in action.changes}
-    in_run = tuple(candidates[i] for i in sorted(changes) if changes[i].reason == COLLAPSED_STEP)
-    protected = {*zones.tail, *zones.turn}
-    kept: list[KeptItem] = []
-    left_out: list[tuple[ContextCandidate, str]] = []
-    for i, candidate in enumerate(candidates):
-        change = changes.get(i)
-        if change is None:
-            kept.append(KeptItem(candidate, candidate.form, candidate.tokens, i in protected))
-        elif change.form is None:
-            left_out.append((candidate, change.reason))
-        else:
-            stands_for = in_run if change.form == "run" else ()
-            kept.append(KeptItem(candidate, change.form, change.tokens, i in protected, stands_for))
-    widest = None if zones.widest is None else candidates[zones.widest]
-    return PromptSelection(tuple(kept), tuple(left_out), policy.limit, _shares(kept, widest, policy.limit))
+def _collapsed(entries: Sequence[_LiveGroup], line: int) -> TrimAction:
+    """Moves atoms into the run; the first ones leave a line of `line` tokens in their place."""
+    indices = [i for atom, _, _ in entries for i in atom]
+    changes = [FormChange(i, None, reason=COLLAPSED_STEP) for i in indices]
+    if line:
+        changes[0] = FormChange(indices[0], "run", line, COLLAPSED_STEP)
+    frees, weight = sum(tokens for _, tokens, _ in entries), sum(weight for _, _, weight in entries)
+    return TrimAction(frees - line, weight - line, changes)
 
 
 def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: int) -> dict[str, float]:
@@ -695,16 +649,10 @@ def relevance_terms(text: str) -> list[str]:
         runs = unspaced_runs(word)
         for run in runs:
             found += letter_pairs(run)[:-1] or [run]
-        rest = _without(word, runs)
-        if len(rest) > 1 and rest not in _STOP:
-            found.append(rest)
+            word = word.replace(run, "")
+        if len(word) > 1 and word not in _STOP:
+            found.append(word)
     return found
-
-
-def _without(word: str, runs: Sequence[str]) -> str:
-    for run in runs:
-        word = word.replace(run, "")
-    return word
 
 
 def relevance_scores(prompt: str, texts: Sequence[str]) -> tuple[float, ...]:

@@ -10,14 +10,6 @@ from typing import TYPE_CHECKING
 from lossless import formats
 from lossless.context import render
 from lossless.context.choose import MIN_MESSAGE_TOKENS, ContextCandidate, SelectionPolicy, relevance_scores
-from lossless.context.render import (
-    encode_for_model,
-    escape_synthetic_blocks,
-    estimated_tokens,
-    shorten_message,
-    shorten_text,
-    tokens_as_sent,
-)
 from lossless.context.repair import message_groups, unanswered_indices
 from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
 from lossless.files.intercept import restore_message
@@ -34,11 +26,19 @@ if TYPE_CHECKING:
     from lossless.context.run import AssembleRequest
     from lossless.files.vault import Vault
     from lossless.model.context import ContextItem, Summary
-    from lossless.model.messages import Message, Role
+    from lossless.model.messages import Json, Message, Role
     from lossless.model.records import StoredBrief
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange
     from lossless.store.rows import MessageSketch
+
+
+def with_payloads(archive: Archive, vault: Vault, message: Message, recipe: Json) -> Message | None:
+    """A message with its payloads restored; None when a file is missing."""
+    try:
+        return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
+    except (NotFound, ArchiveError):
+        return None
 
 
 def restore_turn_payloads(
@@ -60,17 +60,12 @@ def restore_turn_payloads(
     remaining = capacity // 2
     for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
         ordinal, message = ordinals[stored.id], None
-        try:
-            if remaining > 0 or ordinal == items[start].ordinal:
-                message = restore_message(
-                    stored.message, recipes[stored.id], payload_reader(archive.files.many, vault), formats.decode
-                )
-        except (NotFound, ArchiveError):
-            message = None
+        if remaining > 0 or ordinal == items[start].ordinal:
+            message = with_payloads(archive, vault, stored.message, recipes[stored.id])
         if message is not None and ordinal == items[start].ordinal:
-            message = message if estimated_tokens(message) <= capacity else None
+            message = message if render.estimated_tokens(message) <= capacity else None
         elif message is not None:
-            remaining -= estimated_tokens(message)
+            remaining -= render.estimated_tokens(message)
             message = message if remaining >= 0 else None
         found[ordinal] = message
     return found
@@ -82,8 +77,9 @@ _READ_SHARE = 1.3
 
 @dataclass(frozen=True, slots=True)
 class ContextSnapshot:
-    """Everything that was read in one snapshot."""
+    """Everything that was read in one snapshot for a request."""
 
+    request: AssembleRequest
     items: tuple[ContextItem, ...]
     #: The weight of older items that were not read because they cannot fit.
     border: int
@@ -118,7 +114,7 @@ class ContextSnapshot:
         """The budget estimate of an item's text: stored, where it is a message as it is in the archive."""
         if isinstance(item, SummaryItem):
             return max(message.tokens, _rendered_budget_tokens(message.content))
-        return item.budget_tokens if message.tokens == item.tokens else estimated_tokens(message)
+        return item.budget_tokens if message.tokens == item.tokens else render.estimated_tokens(message)
 
     def with_focus(self) -> tuple[tuple[ContextItem, ...], tuple[str, ...]]:
         """The items without the summaries that an active focus brief replaces, and those summaries."""
@@ -140,10 +136,10 @@ class ContextSnapshot:
         kept = tuple(item for item in self.items if not (isinstance(item, SummaryItem) and item.summary_id in gone))
         return kept, covered
 
-    def rendered(self, item: ContextItem, request: AssembleRequest) -> Message:
+    def rendered(self, item: ContextItem) -> Message:
         """An item as a message, without its original where that is not needed to choose."""
         if isinstance(item, SummaryItem):
-            return self.summary(item.summary_id, request)
+            return self.summary(item.summary_id)
         return self.payloads.get(item.ordinal) or self.kept(item)
 
     def kept(self, item: MessageItem) -> Message:
@@ -156,53 +152,53 @@ class ContextSnapshot:
 
     def _as_past(self, item: MessageItem, message: Message) -> Message:
         """A message before the newest turn, escaped so that nothing in it looks like a summary, pin or quotation."""
-        return message if item.ordinal >= self.newest_turn else escape_synthetic_blocks(message)
+        return message if item.ordinal >= self.newest_turn else render.escape_synthetic_blocks(message)
 
-    def exact(self, item: MessageItem, message: Message, request: AssembleRequest) -> Message:
+    def exact(self, item: MessageItem, message: Message) -> Message:
         """The original message, where it came in the requested format."""
         known = self.stored[item.message_id]
-        is_own = known.message.format in (request.format, "plain")
+        is_own = known.message.format in (self.request.format, "plain")
         is_whole = self.payloads.get(item.ordinal) is message
         if known.skeleton is None or not is_own or is_whole or known.file_id in self.files:
             return message
         return self._as_past(item, _with_openclaw_format(known.exact()))
 
-    def formed(self, kept: KeptItem, message: Message, request: AssembleRequest) -> Message:
+    def formed(self, kept: KeptItem, message: Message) -> Message:
         """A message in the form in which it was chosen."""
         item = kept.candidate.item
         if isinstance(item, MessageItem):
             if kept.form == "stub":
-                return render.stub_results(message, item.message_id, recall=request.recall)
+                return render.stub_results(message, item.message_id, recall=self.request.recall)
             if kept.form == "reference":
-                return self.exact(item, self.kept(item), request)
+                return self.exact(item, self.kept(item))
             if kept.form == "shortened":
-                return self.shortened(item, message, kept.tokens, request)
+                return self.shortened(item, message, kept.tokens)
         elif kept.form == "shortened":
-            return self.summary(item.summary_id, request, kept.tokens)
+            return self.summary(item.summary_id, kept.tokens)
         if kept.form == "run":
             ids = [c.item.message_id for c in kept.stands_for if isinstance(c.item, MessageItem)]
             names = [c.item.summary_id for c in kept.stands_for if isinstance(c.item, SummaryItem)]
-            return render.collapsed_steps_stub(ids, names, recall=request.recall)
+            return render.collapsed_steps_stub(ids, names, recall=self.request.recall)
         return message
 
-    def summary(self, summary_id: str, request: AssembleRequest, limit: int | None = None) -> Message:
+    def summary(self, summary_id: str, limit: int | None = None) -> Message:
         """A summary as a message, with its text cut in the middle where it must keep to a limit."""
         summary, changes = self.summaries[summary_id], self.changes.get(summary_id, ())
         if limit is not None:
             share = min(1.0, summary.tokens / max(1, budget_tokens(summary.content)))
-            minimum = replace(summary, content=shorten_text(summary.content, 0, summary_id))
-            frame = framed_tokens(estimated_tokens(render.summary_message(render_summary(minimum), changes)))
-            content = shorten_text(summary.content, int(max(0, limit - frame) * share), summary_id)
+            minimum = replace(summary, content=render.shorten_text(summary.content, 0, summary_id))
+            frame = framed_tokens(render.estimated_tokens(render.summary_message(render_summary(minimum), changes)))
+            content = render.shorten_text(summary.content, int(max(0, limit - frame) * share), summary_id)
             summary = replace(summary, content=content)
-        return render.summary_message(render_summary(summary, request.timezone), changes)
+        return render.summary_message(render_summary(summary, self.request.timezone), changes)
 
-    def shortened(self, item: MessageItem, message: Message, limit: int, request: AssembleRequest) -> Message:
+    def shortened(self, item: MessageItem, message: Message, limit: int) -> Message:
         """A message cut to a size; when its payload is too large, the stored one with the reference."""
-        id_, whole = item.message_id if request.recall else None, message
+        id_, whole = item.message_id if self.request.recall else None, message
         if item.ordinal in self.payloads:
             whole = self.kept(item)
         share = whole.tokens / max(1, self.estimate(item, whole))
-        return shorten_message(whole, id_, int(limit * min(share, 1.0)), request.format)
+        return render.shorten_message(whole, id_, int(limit * min(share, 1.0)), self.request.format)
 
 
 @lru_cache(maxsize=256)
@@ -234,6 +230,7 @@ def read_snapshot(
     brief = archive.prompts.active_brief(conversation_id)
     file_ids = [known.file_id for known in stored.values() if known.file_id] if request.stub_payloads else []
     return ContextSnapshot(
+        request,
         items,
         border,
         stored,
@@ -288,14 +285,13 @@ def _with_openclaw_format(message: Message) -> Message:
 
 def build_candidates(
     material: ContextSnapshot,
-    request: AssembleRequest,
     policy: SelectionPolicy,
     items: Sequence[ContextItem],
     rendered: Mapping[int, Message],
     sizes: Sequence[int] | None = None,
 ) -> list[ContextCandidate]:
     """The candidates for `items`, with their true sizes when known. Shorter forms are measured only at need."""
-    messages = [rendered[item.ordinal] for item in items]
+    request, messages = material.request, [rendered[item.ordinal] for item in items]
     groups, open_at = message_groups(messages), unanswered_indices(messages)
     scores: Sequence[float] = [0.0] * len(items)
     if request.prompt_aware and request.prompt:
@@ -313,18 +309,18 @@ def build_candidates(
         in_turn = is_long_turn and n >= user
         stub = minimum = reference = None
         if in_turn and isinstance(item, MessageItem) and message.tool_results:
-            stub = encode_for_model(
+            stub = render.encode_for_model(
                 render.stub_results(message, item.message_id, recall=request.recall), request.format
             ).tokens
         if isinstance(item, MessageItem):
             limit = whole_limit(item.role, max_tokens, is_past=is_over and n < user)
             may_be_cut = in_turn and (n == user or n >= newest or n in open_at)
             if may_be_cut or 2 * sizes[n] > limit:
-                minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS, request), request)
+                minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS), request)
                 if payloads.get(item.ordinal) is not None:
-                    reference = _as_sent(material.exact(item, material.kept(item), request), request)
+                    reference = _as_sent(material.exact(item, material.kept(item)), request)
         elif is_over and sizes[n] > policy.widest_tokens:
-            minimum = _as_sent(material.summary(item.summary_id, request, MIN_MESSAGE_TOKENS), request)
+            minimum = _as_sent(material.summary(item.summary_id, MIN_MESSAGE_TOKENS), request)
         found.append(
             ContextCandidate(
                 item,
@@ -344,4 +340,4 @@ def build_candidates(
 
 
 def _as_sent(message: Message, request: AssembleRequest) -> int:
-    return tokens_as_sent(message, encode_for_model(message, request.format))
+    return render.tokens_as_sent(message, render.encode_for_model(message, request.format))

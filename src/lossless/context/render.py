@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from json.encoder import encode_basestring
@@ -11,7 +12,7 @@ from operator import is_
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
-from lossless.files.references import tool_reference
+from lossless.files.document import tool_reference
 from lossless.formats.reading import BLOB_CHARS, boundary_tokens, is_blob
 from lossless.formats.synthetic import (
     PINNED_TEXT,
@@ -209,7 +210,6 @@ def _json(value: Json) -> str:
 
 
 def is_blank(part: Part) -> bool:
-    """Whether a part is text without a visible character."""
     return isinstance(part, Text) and not part.text.strip()
 
 
@@ -287,28 +287,23 @@ def message_ref(message_id: int) -> str:
     return f"msg#{message_id}"
 
 
-def turn_output_stub(message_id: int, tool: str | None, byte_size: int, *, recall: bool = True) -> str:
-    """Replaces an older tool output of the current turn; with `recall` it says how to read it."""
-    ref = message_ref(message_id)
-    how = f' Call lcm_describe(id="{ref}") to read it in full.' if recall else ""
-    return (
-        f"[LCM Tool Output: {ref} | tool={tool or 'unknown'} | {byte_size:,} bytes]\nLeft out of this long turn.{how}"
-    )
-
-
 def stub_results(message: Message, message_id: int, *, recall: bool = True) -> Message:
-    """The message with each of its results stubbed; ids, names and error marks stay, so that pairs stay valid."""
-    results = answering_results(message)
-    parts = tuple(
-        replace(
-            part, text=turn_output_stub(message_id, part.name, len(part.text.encode("utf-8", "replace")), recall=recall)
-        )
-        if isinstance(part, ToolResult) and part in results
-        else part
-        for part in message.parts
-        if message.role != "tool" or isinstance(part, ToolResult)
-    )
-    return with_parts(message, parts)
+    """The message with each of its results stubbed; ids, names and error marks stay, so that pairs stay valid.
+
+    With `recall` the stub says how to read the result.
+    """
+    ref, results = message_ref(message_id), answering_results(message)
+    how = f' Call lcm_describe(id="{ref}") to read it in full.' if recall else ""
+
+    def stubbed(part: Part) -> Part:
+        if not isinstance(part, ToolResult) or part not in results:
+            return part
+        size = f"{len(part.text.encode('utf-8', 'replace')):,} bytes"
+        head = f"[LCM Tool Output: {ref} | tool={part.name or 'unknown'} | {size}]"
+        return replace(part, text=f"{head}\nLeft out of this long turn.{how}")
+
+    shown = (part for part in message.parts if message.role != "tool" or isinstance(part, ToolResult))
+    return with_parts(message, map(stubbed, shown))
 
 
 def stub_with_file(message: Message, file_id: str, byte_size: int, summary: str) -> Message:
@@ -426,7 +421,6 @@ def tokens_as_sent(message: Message, written: EncodedMessage, estimate: int | No
 
 
 def without_carried(item: dict[str, Any]) -> dict[str, Any]:
-    """A message as sent: without a framework's own object."""
     return item if CARRIED not in item else {name: item[name] for name in item if name != CARRIED}
 
 
@@ -533,30 +527,28 @@ def shorten_text(text: str, space: int, ref: str | None = None) -> str:
     head = cut_to_tokens(text, int(space * _HEAD_SHARE))
     line = head.rfind("\n") + 1
     head = head[:line] if line > len(head) * (1 - _LINE_SLACK) else head
-    tail = _end(text, space - estimate_tokens(head))
+    rest = space - estimate_tokens(head)
+    tail = cut_to_tokens(text[: -4 * rest - 1 : -1], rest)[::-1] if rest > 0 else ""  # the longest end that fits
     line = tail.find("\n") + 1
     tail = tail[line:] if 0 < line < len(tail) * _LINE_SLACK else tail
     short = shortened_text(head, tail, len(text), ref)
     return short if len(short) < len(text) else text
 
 
-def _end(text: str, space: int) -> str:
-    """The longest suffix of a text with at most `space` tokens."""
-    return cut_to_tokens(text[: -4 * space - 1 : -1], space)[::-1] if space > 0 else ""
-
-
 def _short_input(value: Json, space: int, ref: str | None) -> Json:
     """Arguments with long texts cut; where that is not enough, their JSON, cut, in one argument."""
-    given = _parsed(value) if isinstance(value, str) else value
-    whole = value if isinstance(value, str) else _shorten_json(value)
+    given, whole = value, _json(value)
+    if isinstance(value, str):
+        with suppress(ValueError, RecursionError):
+            given = json.loads(value)
     if estimate_tokens(whole) <= space:
         return value
     short = _short_texts(given, space, ref) if isinstance(given, dict) else None
-    if short is None or estimate_tokens(_shorten_json(short)) > max(2 * space, space + 80):
+    if short is None or estimate_tokens(_json(short)) > max(2 * space, space + 80):
         short = {SHORTENED_ARGUMENT: shorten_text(whole, space, ref)}
-    if len(_shorten_json(short)) >= len(whole):
+    if len(_json(short)) >= len(whole):
         return value
-    return _shorten_json(short) if isinstance(value, str) else short
+    return _json(short) if isinstance(value, str) else short
 
 
 def _short_texts(value: Any, space: int, ref: str | None) -> Any:
@@ -567,14 +559,3 @@ def _short_texts(value: Any, space: int, ref: str | None) -> Any:
     if isinstance(value, list | tuple):
         return [_short_texts(item, space, ref) for item in value]
     return value
-
-
-def _parsed(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-
-
-def _shorten_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, default=str)

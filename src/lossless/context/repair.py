@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from operator import itemgetter
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.context.render import (
@@ -194,15 +193,10 @@ def _clean_calls(messages: Sequence[Message]) -> tuple[list[Message | None], set
     broken: set[str | None] = set()
     out: list[Message | None] = []
     for message in messages:
-        calls = open_calls(message)
-        if calls and message.stop_reason in BROKEN_OFF_REASONS:
-            ids = {call.id for call in calls}
-            broken |= ids
-            out.append(_with_calls(message, ids, set(ids)))
-        elif calls:
-            out.append(_with_calls(message, {call.id for call in calls}, claimed))
-        else:
-            out.append(message)
+        ids = {call.id for call in open_calls(message)}
+        is_broken = message.stop_reason in BROKEN_OFF_REASONS
+        broken |= ids if is_broken else set()
+        out.append(_with_calls(message, ids, set(ids) if is_broken else claimed) if ids else message)
     return out, broken
 
 
@@ -226,8 +220,8 @@ def _with_calls(message: Message, ids: set[str | None], claimed: set[str | None]
     return changed if says_something(changed) else None
 
 
-#: The index of the message with the result of a call (-1 for none), and the result.
-_FoundResult: TypeAlias = tuple[int, ToolResult]
+#: The message with the result of a call, if there is one, and the result.
+_FoundResult: TypeAlias = tuple[Message | None, ToolResult]
 
 
 def _choose_results(
@@ -249,7 +243,7 @@ def _choose_results(
             follows = all(message is None or answering_results(message) for message in between)
             is_later = rank == before == 0 and (is_provider_id(result.call_id) or follows)
             if rank < before or is_later:
-                best[result.call_id] = rank, (index, result)
+                best[result.call_id] = rank, (message, result)
     return {id: found for id, (_, found) in best.items()}
 
 
@@ -265,7 +259,7 @@ def _emit(
         if calls:
             settled = _results_end(messages, end, calls, chosen)
             if settled is None:
-                yield from _gather_results(messages, turn[-1], calls, chosen)
+                yield from _gather_results(turn[-1], calls, chosen)
             else:
                 yield from filter(None, messages[end:settled])
                 end = settled
@@ -305,21 +299,17 @@ def _results_end(
 
 
 def _gather_results(
-    messages: Sequence[Message | None],
-    asked: Message,
-    calls: Sequence[ToolCall],
-    chosen: Mapping[str | None, _FoundResult],
+    asked: Message, calls: Sequence[ToolCall], chosen: Mapping[str | None, _FoundResult]
 ) -> Iterator[Message]:
     """The results of `calls` in call order; in one message where the format requires it."""
-    found = [chosen.get(call.id) or (-1, ToolResult(call.id, call.name, SYNTHETIC_RESULT, True)) for call in calls]
-    sources = [message for index, _ in found if index >= 0 and (message := messages[index])]
-    together = next((s for s in sources if s.role == "user" or s.format == "anthropic"), None)
+    found = [chosen.get(call.id) or (None, ToolResult(call.id, call.name, SYNTHETIC_RESULT, True)) for call in calls]
+    together = next((s for s, _ in found if s and (s.role == "user" or s.format == "anthropic")), None)
     if together is not None:
         yield _carrying(together, tuple(result for _, result in found))
         return
-    for index, group in groupby(found, key=itemgetter(0)):
-        results = tuple(result for _, result in group)
-        source = messages[index] if index >= 0 else None
+    for _, group in groupby(found, key=lambda pair: id(pair[0])):
+        sources, results = zip(*group, strict=True)
+        source = sources[0]
         if source is not None:
             yield _carrying(source, results)
         else:

@@ -13,16 +13,6 @@ from lossless import formats
 from lossless.context import render
 from lossless.context.choose import OMITTED_WITHOUT_TRACE, SHARE_TARGETS, PromptSelection, SelectionPolicy, choose
 from lossless.context.read import ContextSnapshot, build_candidates, read_snapshot
-from lossless.context.render import (
-    NOTICE_TOKENS,
-    RECALL_POLICY,
-    clean_text,
-    encode_for_model,
-    limit_cache_marks,
-    newest_user,
-    omission_notice,
-    tokens_as_sent,
-)
 from lossless.context.repair import make_valid, provider_rules
 from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
 from lossless.model.context import (
@@ -171,31 +161,24 @@ class Receipt:
 def make_receipt(
     chosen: PromptSelection,
     policy: SelectionPolicy,
-    *,
-    extras: Mapping[str, int] | None = None,
-    left_out: Sequence[tuple[str, str]] = (),
-    repairs: Sequence[MessageRepair] = (),
+    extras: Mapping[str, int],
+    left_out: Sequence[tuple[str, str]],
     history: HistoryBudget | None = None,
-    unread: int = 0,
-    corrected: Sequence[str] = (),
+    **more: Any,
 ) -> Receipt:
-    """The receipt for a selection; `extras` are tokens by kind besides it (pins, focus, cue, policy)."""
-    shown = {kept.candidate.id for kept in chosen.kept}
-    extra_tokens = {kind: tokens for kind, tokens in (extras or {}).items() if tokens}
+    """The receipt for a selection; `extras` are tokens by kind besides it (pins, focus, cue), `more` further fields."""
+    extra_tokens = {kind: tokens for kind, tokens in extras.items() if tokens}
+    fields = {"tokens": chosen.tokens + sum(extra_tokens.values()), "history": history} | more
     return Receipt(
         budget=policy.budget if history is None else history.window,
         factor=policy.factor if history is None else history.factor,
         capacity=policy.capacity,
-        tokens=chosen.tokens + sum(extra_tokens.values()),
         included=tuple((kept.candidate.id, kept.form) for kept in chosen.kept),
         left_out=(*((candidate.id, reason) for candidate, reason in chosen.left_out), *left_out),
         tokens_by_kind={**chosen.tokens_by_kind, **extra_tokens},
         shares=chosen.shares,
-        repairs=tuple(repairs),
         sizes=tuple(kept.tokens for kept in chosen.kept),
-        history=history,
-        unread=unread,
-        corrected=tuple(id_ for id_ in corrected if id_ in shown),
+        **fields,
     )
 
 
@@ -324,7 +307,7 @@ def place_cue(messages: Sequence[Message], cue: Message) -> tuple[Message, ...]:
 
     Unchanged when that message also has tool results: nothing may come between those and their calls.
     """
-    at = newest_user(tuple(messages))
+    at = render.newest_user(tuple(messages))
     at = len(messages) if at is None else at
     if at < len(messages) and messages[at].tool_results:
         return tuple(messages)
@@ -348,7 +331,7 @@ class Assembled:
     tokens: int
     receipt: Receipt
     #: Text to append to the system prompt: constant bytes.
-    system_prompt: str = RECALL_POLICY
+    system_prompt: str = render.RECALL_POLICY
     #: The conversation's own system prompt, in a format that keeps it separate from the messages.
     system: str = ""
     #: The same messages as values, before encoding.
@@ -377,9 +360,10 @@ def assemble(
     with archive.reading():
         material = read_snapshot(archive, conversation_id, request, vault)
     items, covered = material.with_focus()
-    rendered = {item.ordinal: material.rendered(item, request) for item in items}
-    additions, dropped_pins = _pins_and_brief(material, request)
-    addition_tokens = sum(tokens_as_sent(message, encode_for_model(message, request.format)) for message in additions)
+    additions, dropped_pins = _pins_and_brief(material, covered)
+    rendered = {item.ordinal: material.rendered(item) for item in items}
+    builder = PromptBuilder(material, request, items, rendered, additions)
+    addition_tokens = sum(map(builder.size, additions))
     is_capped = request.fresh_tail_max_tokens is not None
     policy = SelectionPolicy(
         request.budget,
@@ -389,34 +373,34 @@ def assemble(
         is_prompt_aware=request.prompt_aware and bool(request.prompt),
         border=material.border,
         keeps_tail=not is_capped,
-        notice_tokens=NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
+        notice_tokens=render.NOTICE_TOKENS if is_capped and request.budget >= _LEAST_FOR_NOTICE else 0,
     )
-    builder = PromptBuilder(material, request, items, rendered, additions)
     prompt, quoted = builder.with_evidence(policy, evidence)
-    cues = search if not quoted else None
-    final, cue_tokens = _add_cue(prompt.messages, policy.capacity - prompt.tokens, request, cues)
+    final, cue_tokens = prompt.messages, 0
+    if search is not None and not quoted and request.cue and request.prompt:
+        final, cue_tokens = builder.with_cue(final, policy.capacity - prompt.tokens, request.prompt, search)
     wire = builder.wire(final)
     left_out = [(id_, "no room among the pins") for id_, _ in dropped_pins]
     left_out += [(summary_id, f"covered by {material.brief.id}") for summary_id in covered if material.brief]
+    shown = {kept.candidate.id for kept in prompt.chosen.kept}
     made = make_receipt(
         prompt.chosen,
         policy,
-        extras={"pins and focus": addition_tokens, "cue": cue_tokens, "evidence": builder.evidence_tokens(quoted)},
-        left_out=left_out,
+        {"pins and focus": addition_tokens, "cue": cue_tokens, "evidence": builder.evidence_tokens(quoted)},
+        left_out,
+        request.history,
+        tokens=prompt.tokens + cue_tokens,
         repairs=prompt.repairs,
-        history=request.history,
         unread=material.unread,
-        corrected=tuple(material.changes),
+        corrected=tuple(id_ for id_ in material.changes if id_ in shown),
+        evidence=tuple((f"msg#{quote.message_id}", quote.why) for block in quoted for quote in block.quotes),
     )
-    whys = tuple((f"msg#{quote.message_id}", quote.why) for block in quoted for quote in block.quotes)
-    made = replace(made, tokens=prompt.tokens + cue_tokens, evidence=whys)
-    system_texts = [
-        clean_text(message.content) for message in takewhile(lambda message: message.role == "system", final)
-    ]
-    if not system_texts or not provider_rules(request.format).system_apart:
-        return Assembled(wire, made.tokens, made, parts=final, evidence=quoted)
-    talk = [message for message in wire if message.get("role") != "system"]
-    return Assembled(talk, made.tokens, made, system="\n\n".join(system_texts), parts=final, evidence=quoted)
+    system = ""
+    if provider_rules(request.format).system_apart:
+        head = takewhile(lambda message: message.role == "system", final)
+        if system := "\n\n".join(render.clean_text(message.content) for message in head):
+            wire = [message for message in wire if message.get("role") != "system"]
+    return Assembled(wire, made.tokens, made, system=system, parts=final, evidence=quoted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,12 +504,10 @@ class PromptBuilder:
         return list(blocks[len(blocks) - fitting :])
 
     def evidence_tokens(self, blocks: Sequence[EvidenceBlock]) -> int:
-        return sum(self._size(self._block(block)) for block in blocks if block.quotes)
+        return sum(self.size(self._block(block)) for block in blocks if block.quotes)
 
     def _block(self, block: EvidenceBlock) -> Message:
-        if block.content not in self.blocks:
-            self.blocks[block.content] = Message(role="user", content=block.content)
-        return self.blocks[block.content]
+        return self.blocks.setdefault(block.content, Message(role="user", content=block.content))
 
     def fitting_prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
         """What fits, with space for repairs, and for what shorter forms take beyond their estimate."""
@@ -555,28 +537,24 @@ class PromptBuilder:
         evidence: Sequence[EvidenceBlock] = (),
     ) -> _BuiltPrompt:
         """A selection with its extras, as a strict provider accepts it."""
-        additions = [
-            *self.additions,
-            *([] if notice is None else [notice]),
-            *(self._block(block) for block in evidence),
-        ]
+        notices = [] if notice is None else [notice]
+        additions = [*self.additions, *notices, *map(self._block, evidence)]
         messages, repairs = make_valid(
-            self._inserted(chosen, kept, notice, evidence),
+            self._inserted(chosen, kept, notices, evidence),
             self.request.format,
             model=self.request.model,
             allow_trailing_assistant=self.request.allow_trailing_assistant,
             answered_elsewhere=self.material.answered,
         )
-        whole = sum([self._size(message) for message in messages])
-        meant = sum([self._size(message) for message in (*kept, *additions)])
+        whole, meant = (sum(map(self.size, some)) for some in (messages, (*kept, *additions)))
         return _BuiltPrompt(chosen, messages, repairs, whole, whole - meant, kept, notice)
 
     def _inserted(
         self,
         chosen: PromptSelection,
         kept: Sequence[Message],
-        notice: Message | None,
-        evidence: Sequence[EvidenceBlock],
+        notices: list[Message],
+        evidence: Iterable[EvidenceBlock],
     ) -> tuple[Message, ...]:
         """System prompts, the extras, then the rest, with the line about omitted items before the first verbatim
         message, and evidence directly before its user message, or at the end while that is not stored.
@@ -586,11 +564,11 @@ class PromptBuilder:
         for one, message in zip(chosen.kept, kept, strict=True):
             item = one.candidate.item
             if isinstance(item, MessageItem) and item.role != "system":
-                found += [] if notice is None else [notice]
+                found += notices
                 found += [blocks[item.message_id]] if item.message_id in blocks else []
-                notice = None
+                notices = []
             found.append(message)
-        found += [] if notice is None else [notice]
+        found += notices
         found += [blocks[None]] if None in blocks else []
         talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
         return (*found[:talk], *self.additions, *found[talk:])
@@ -602,31 +580,30 @@ class PromptBuilder:
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
             return None
-        shown_messages = (kept.candidate.item for kept in chosen.kept if isinstance(kept.candidate.item, MessageItem))
-        following = next((item.message_id for item in shown_messages if item.role != "system"), None)
-        line = omission_notice(count, following, names, recall=self.request.recall)
-        return line if self._size(line) <= space else None
+        following = next((item.message_id for item in _messages_in(chosen) if item.role != "system"), None)
+        line = render.omission_notice(count, following, names, recall=self.request.recall)
+        return line if self.size(line) <= space else None
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         joined = formats.join([self._sent(message) for message in messages], self.request.format)
-        return limit_cache_marks(joined) if self.request.format == "anthropic" else joined
+        return render.limit_cache_marks(joined) if self.request.format == "anthropic" else joined
 
     def _sent(self, message: Message) -> EncodedMessage:
         known = self.measured.get(id(message))
         if known is None:
-            known = self.measured[id(message)] = (message, encode_for_model(message, self.request.format))
+            known = self.measured[id(message)] = (message, render.encode_for_model(message, self.request.format))
         return known[1]
 
-    def _size(self, message: Message) -> int:
+    def size(self, message: Message) -> int:
         """The tokens of a message as sent; only messages made for this prompt are estimated now."""
         known = self.sizes.get(id(message))
         if known is None:
-            known = self.sizes[id(message)] = tokens_as_sent(message, self._sent(message))
+            known = self.sizes[id(message)] = render.tokens_as_sent(message, self._sent(message))
         return known
 
     def _fitting(self, policy: SelectionPolicy) -> tuple[PromptSelection, list[Message], int]:
         """A selection that fits by its true sizes, as messages; one chosen by estimates may be larger."""
-        candidates = build_candidates(self.material, self.request, policy, self.items, self.rendered)
+        candidates = build_candidates(self.material, policy, self.items, self.rendered)
         chosen = choose(candidates, policy)
         for _ in range(_MAX_REMEASURES):
             kept, tokens = self._built(chosen)
@@ -634,19 +611,19 @@ class PromptBuilder:
                 return chosen, kept, tokens
             messages = [self.rendered[candidate.item.ordinal] for candidate in candidates]
             sizes = [
-                self._size(message) if id(message) in self.measured else candidate.tokens
+                self.size(message) if id(message) in self.measured else candidate.tokens
                 for candidate, message in zip(candidates, messages, strict=True)
             ]
             # What fits by estimates has no shorter forms yet.
             if sum(candidate.tokens for candidate in candidates) <= policy.limit < sum(sizes):
-                candidates = build_candidates(self.material, self.request, policy, self.items, self.rendered, sizes)
+                candidates = build_candidates(self.material, policy, self.items, self.rendered, sizes)
             measured = [replace(candidate, tokens=size) for candidate, size in zip(candidates, sizes, strict=True)]
             again = choose(measured, policy)
             if again.kept == chosen.kept:
                 break
             chosen = again
-        sizes = [self._size(self._whole(item)) for item in self.items]
-        chosen = choose(build_candidates(self.material, self.request, policy, self.items, self.rendered, sizes), policy)
+        sizes = [self.size(self._whole(item)) for item in self.items]
+        chosen = choose(build_candidates(self.material, policy, self.items, self.rendered, sizes), policy)
         return chosen, *self._built(chosen)
 
     def _built(self, chosen: PromptSelection) -> tuple[list[Message], int]:
@@ -654,74 +631,62 @@ class PromptBuilder:
         messages = [
             self._whole(kept.candidate.item) if kept.form == "verbatim" else self._formed(kept) for kept in chosen.kept
         ]
-        return messages, sum([self._size(message) for message in messages])
+        return messages, sum(map(self.size, messages))
 
     def _whole(self, item: ContextItem) -> Message:
         """An item in full; a message in the requested format is its original object."""
         message = self.rendered[item.ordinal]
         if message.body is None and isinstance(item, MessageItem):
-            message = self.rendered[item.ordinal] = self.material.exact(item, message, self.request)
+            message = self.rendered[item.ordinal] = self.material.exact(item, message)
         if id(message) not in self.sizes:
             estimate = self.material.estimate(item, message)
-            self.sizes[id(message)] = tokens_as_sent(message, self._sent(message), estimate)
+            self.sizes[id(message)] = render.tokens_as_sent(message, self._sent(message), estimate)
         return message
 
     def _formed(self, kept: KeptItem) -> Message:
         ordinal = kept.candidate.item.ordinal
         key = (ordinal, kept.form, len(kept.stands_for) or kept.tokens)
         if key not in self.formed:
-            self.formed[key] = self.material.formed(kept, self.rendered[ordinal], self.request)
+            self.formed[key] = self.material.formed(kept, self.rendered[ordinal])
         return self.formed[key]
 
+    def with_cue(
+        self, messages: tuple[Message, ...], space: int, asked: str, search: Callable[[str], Sequence[tuple[str, str]]]
+    ) -> tuple[tuple[Message, ...], int]:
+        """Quotes, after the stable prefix, what the prompt names and the context does not show; and their tokens."""
+        prompt = render.clean_text(asked)
+        shown = "\n".join(message.content for message in messages)
+        newest = render.newest_user(messages)
+        before = "\n".join(m.content for n, m in enumerate(messages) if n != newest or prompt not in m.content)
+        snippets = []
+        for term in cue_terms(prompt, before):
+            for where, text in search(term):
+                snippet = cue_snippet(text, term)
+                if snippet is not None and snippet not in shown:
+                    snippets.append((where, snippet))
+                    break
+        cue = cue_message(snippets, shown)
+        if cue is None or self.size(cue) > space:
+            return messages, 0
+        placed = place_cue(messages, cue)
+        return placed, self.size(cue) if len(placed) > len(messages) else 0
 
-def _pins_and_brief(
-    material: ContextSnapshot, request: AssembleRequest
-) -> tuple[list[Message], tuple[render.Pin, ...]]:
-    """What always precedes the context: pins, then the focus brief."""
-    kept, dropped = render.choose_pins(
-        material.pins, SelectionPolicy(request.budget, 0, factor=request.factor).capacity
-    )
-    additions = []
-    if (pins := render.pins_message(kept)) is not None:
-        additions.append(pins)
-    if material.brief is not None and (covered := material.with_focus()[1]):
+
+def _pins_and_brief(material: ContextSnapshot, covered: Sequence[str]) -> tuple[list[Message], Sequence[render.Pin]]:
+    """What always precedes the context: pins, then the focus brief, if it replaces summaries; and the other pins."""
+    request = material.request
+    capacity = SelectionPolicy(request.budget, 0, factor=request.factor).capacity
+    kept, dropped = render.choose_pins(material.pins, capacity)
+    additions = [] if (pins := render.pins_message(kept)) is None else [pins]
+    if material.brief is not None and covered:
         changes = [material.changes[id_] for id_ in covered if id_ in material.changes]
         additions.append(render.focus_message(material.brief, request.timezone or UTC, changes))
     return additions, dropped
 
 
 def _messages_in(chosen: PromptSelection) -> list[MessageItem]:
-    """The verbatim messages of a selection."""
     items = (kept.candidate.item for kept in chosen.kept)
     return [item for item in items if isinstance(item, MessageItem)]
-
-
-def _add_cue(
-    messages: tuple[Message, ...],
-    space: int,
-    request: AssembleRequest,
-    search: Callable[[str], Sequence[tuple[str, str]]] | None,
-) -> tuple[tuple[Message, ...], int]:
-    """Quote, after the stable prefix, what the prompt names and the context does not show."""
-    if search is None or not request.cue or not request.prompt:
-        return messages, 0
-    prompt = clean_text(request.prompt)
-    shown = "\n".join(message.content for message in messages)
-    asked = newest_user(messages)
-    before = "\n".join(m.content for n, m in enumerate(messages) if n != asked or prompt not in m.content)
-    snippets = []
-    for term in cue_terms(prompt, before):
-        for where, text in search(term):
-            snippet = cue_snippet(text, term)
-            if snippet is not None and snippet not in shown:
-                snippets.append((where, snippet))
-                break
-    cue = cue_message(snippets, shown)
-    tokens = 0 if cue is None else tokens_as_sent(cue, encode_for_model(cue, request.format))
-    if cue is None or tokens > space:
-        return messages, 0
-    placed = place_cue(messages, cue)
-    return placed, tokens if len(placed) > len(messages) else 0
 
 
 #: How many omitted ids are recorded per prompt.

@@ -1,12 +1,15 @@
-"""A message as a JSON document: where payloads can be, and the draft that records each replacement."""
+"""A message as a JSON document: where payloads can be, the short texts that replace them (hosts and agents parse them),
+and the draft that records each replacement. And which older tool outputs get one.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from lossless.files.explore import summarise
-from lossless.files.recipe import FileSlice, RecipeStep, base64_form, with_value
+from lossless.files.explore import clip, one_line, summarise
+from lossless.files.media_types import reference_name
+from lossless.files.recipe import base64_form, file_slice, recipe_step, with_value
 from lossless.model.identity import file_id
 from lossless.model.messages import File, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -14,8 +17,8 @@ from lossless.model.tokens import estimate_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.files.recipe import JsonPath, RecipePiece
-    from lossless.model.messages import Message, Part
+    from lossless.files.recipe import JsonPath, RecipePiece, RecipeStep
+    from lossless.model.messages import Message, Part, Role, StoredToolOutput
 
 #: Reads a foreign body of a named format: `lossless.formats.decode`.
 Decode: TypeAlias = "Callable[[dict[str, Any], str], Message]"
@@ -245,13 +248,13 @@ class MessageDraft:
         form = base64_form(inner, payload.data)
         if form is not None:
             trail = text[len(lead) + len(inner) :]
-            return tuple(piece for piece in (lead, FileSlice(payload.file_id, form), trail) if piece != "")
+            return tuple(piece for piece in (lead, file_slice(payload.file_id, form), trail) if piece != "")
         data = text.encode("utf-8", "surrogatepass")
         id_ = file_id(self.conversation_id, data)
         summary = f"Base64 of {payload.file_id}, as it stood in the message."
         spelled = Payload(id_, data, f"{payload.name}.b64", "text/plain", payload.reason, summary, 1, None)
         self.payloads.setdefault(id_, spelled)
-        return (FileSlice(id_),)
+        return (file_slice(id_),)
 
     def put(self, path: JsonPath, value: Any, step: RecipeStep, *, is_whole: bool = True) -> None:
         """Set the `value` at a path; `is_whole` when only references remain there."""
@@ -262,7 +265,7 @@ class MessageDraft:
 
     def put_reference(self, path: JsonPath, reference: str, payload: Payload) -> None:
         """Replace a whole text by a reference."""
-        self.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id),)),)))
+        self.put(path, reference, recipe_step(path, (((), (file_slice(payload.file_id),)),)))
 
     def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
         """Replace pieces of a text by references; the rest stays."""
@@ -271,17 +274,17 @@ class MessageDraft:
         at = length = tokens = 0
         for start, end, reference, original in cuts:
             if start > at:
-                pieces.append((length, length + start - at))
+                pieces.append([length, length + start - at])
             shown += (text[at:start], reference)
             length += start - at + len(reference)
             tokens += estimate_tokens(reference)
             pieces += original
             at = end
         if at < len(text):
-            pieces.append((length, length + len(text) - at))
+            pieces.append([length, length + len(text) - at])
             shown.append(text[at:])
         self._reference_tokens[path] = self._reference_tokens.get(path, 0) + tokens
-        self.put(path, "".join(shown), RecipeStep(path, (((), tuple(pieces)),)), is_whole=False)
+        self.put(path, "".join(shown), recipe_step(path, (((), pieces),)), is_whole=False)
 
     def is_done(self, path: JsonPath) -> bool:
         """Whether only a reference remains at a path: in the block there, or in the block that holds the text."""
@@ -290,3 +293,78 @@ class MessageDraft:
     def tokens_left(self, path: JsonPath, text: str) -> int:
         """The tokens of a text at a path without its references."""
         return 0 if self.is_done(path) else estimate_tokens(text) - self._reference_tokens.get(path, 0)
+
+
+# --- references ------------------------------------------------------------------------------------------------
+
+_OPEN = 'Call lcm_describe(id="<file_id above>", expandFile=true) to fetch the full {what} content from disk.'
+
+
+def file_reference(file_id: str, name: str | None, mime: str | None, size: int, summary: str) -> str:
+    """Replaces a file that a user sent."""
+    named, kind = reference_name(name, "unnamed"), reference_name(mime, "unknown")
+    head = f"[LCM File: {file_id} | {named} | {kind} | {size:,} bytes]"
+    return f"{head}\n\nExploration Summary:\n{summary}"
+
+
+def tool_reference(file_id: str, tool: str | None, size: int, summary: str) -> str:
+    """Replaces the output of a tool."""
+    head = f"[LCM Tool Output: {file_id} | tool={reference_name(tool, 'unknown')} | {size:,} bytes]"
+    return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='output')}"
+
+
+def raw_reference(file_id: str, role: Role, size: int, summary: str) -> str:
+    head = f"[LCM Raw Payload: {file_id} | role={role} | reason=large_raw_message | {size:,} bytes]"
+    return f"{head}\n\nExploration Summary:\n{summary}\n\n{_OPEN.format(what='payload')}"
+
+
+def image_reference(file_id: str, label: str, name: str, mime: str, size: int) -> str:
+    """Replaces an image.
+
+    >>> image_reference("file_0123456789abcdef", "User image", "a.png", "image/png", 1234)
+    '[User image: a.png (image/png, 1,234 bytes) | LCM file: file_0123456789abcdef]'
+    """
+    named, kind = reference_name(name, "image"), reference_name(mime, "image")
+    return f"[{label}: {named} ({kind}, {size:,} bytes) | LCM file: {file_id}]"
+
+
+def image_label(role: Role, *, in_result: bool, inline: bool) -> str:
+    """The label of an image: by its sender; one inside a user's own text is just an image."""
+    return "Image" if inline and role == "user" and not in_result else f"{'Tool' if in_result else role.title()} image"
+
+
+DEFAULT_STUB_BYTES = 8000
+_REFERENCES = ("[LCM Tool Output: file_", "[LCM File: file_", "[LCM Raw Payload: file_")
+_OWN_TOOLS = "lcm_"
+_INPUT_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class StubPlan:
+    """What a back-fill would change."""
+
+    outputs: tuple[StoredToolOutput, ...]
+    #: Large results that stay: existing references, or results of our own tools.
+    left: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(output.byte_size for output in self.outputs)
+
+
+def plan_stubs(candidates: Iterable[StoredToolOutput], limit: int | None = None) -> StubPlan:
+    """Which of the large results get a file."""
+    found = list(candidates)
+    wanted = [one for one in found if not one.head.startswith(_REFERENCES) and _OWN_TOOLS not in (one.tool or "")]
+    return StubPlan(tuple(wanted[:limit]), len(found) - len(wanted))
+
+
+def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None) -> Payload:
+    """The file for a result; its summary begins with the tool's input."""
+    data = content.encode("utf-8", "surrogatepass")
+    name = reference_name(output.tool, "tool-output").replace("/", "_") + ".txt"
+    summary = summarise(data, name, "text/plain")
+    if tool_input:
+        summary = f"Tool input: {clip(one_line(tool_input[: 4 * _INPUT_CHARS]), _INPUT_CHARS)}\n{summary}"
+    id_, lines = file_id(output.conversation_id, data), content.count("\n") + 1
+    return Payload(id_, data, name, "text/plain", "large_tool_result", summary, lines, REASON_KEYS["large_tool_result"])

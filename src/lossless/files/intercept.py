@@ -13,11 +13,16 @@ from lossless.files.document import (
     MessageDraft,
     Payload,
     document_of,
+    file_reference,
     find_spots,
+    image_label,
+    image_reference,
     is_text_only,
     message_from,
+    raw_reference,
     text_block,
     tool_answers,
+    tool_reference,
 )
 from lossless.files.media_types import (
     IMAGE_EXTENSIONS,
@@ -30,16 +35,14 @@ from lossless.files.media_types import (
 from lossless.files.recipe import (
     JSON_FORM,
     TEXT_FORM,
-    FileSlice,
-    RecipeStep,
+    check_recipe,
     decode_base64,
-    recipe_from_json,
-    recipe_to_json,
+    file_slice,
+    recipe_step,
     restore_document,
     value_at,
     with_value,
 )
-from lossless.files.references import file_reference, image_label, image_reference, raw_reference, tool_reference
 from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -249,10 +252,10 @@ def extract_native_files(draft: MessageDraft) -> None:
 def _replace_block(
     draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile, payload: Payload, reference: str
 ) -> None:
-    spelled = (FileSlice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
+    spelled = (file_slice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
     pieces = (file.prefix, *spelled) if file.prefix else spelled
     frame = with_value(spot.value, file.hole, "")
-    step = RecipeStep(spot.path, ((file.hole, pieces),), frame)
+    step = recipe_step(spot.path, ((file.hole, pieces),), frame)
     draft.put(spot.path, text_block(reference, draft.format, draft.message.role), step)
 
 
@@ -288,7 +291,7 @@ def extract_file_blocks(draft: MessageDraft) -> None:
                 continue
             payload = draft.keep_text(text, name or "unnamed", mime or "text/plain", "large_file_block")
             reference = file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
-            cuts.append((tag.start(), closed.end(), reference, (tag[0], FileSlice(payload.file_id), closed[0])))
+            cuts.append((tag.start(), closed.end(), reference, (tag[0], file_slice(payload.file_id), closed[0])))
         if cuts:
             draft.put_cuts(spot.path, spot.value, cuts)
 
@@ -313,20 +316,16 @@ _OWN_TOOLS = "lcm_"
 _Keep: TypeAlias = "Callable[[str, bool], tuple[Payload, str]]"
 
 
-def _keep_answer(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tuple[Payload, str]:
-    """For the result of a tool, whose name may be unknown."""
+def _keep(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tuple[Payload, str]:
+    """For the result of a tool, whose name may be unknown (an empty one); without a tool for anything else."""
     ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
+    role = draft.message.role
+    if tool is None:
+        payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
+        return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
     name = reference_name(tool, "tool-output").replace("/", "_") + ending
     payload = draft.keep_text(text, name, mime, "large_tool_result")
     return payload, tool_reference(payload.file_id, tool, len(payload.data), payload.summary)
-
-
-def _keep_raw(draft: MessageDraft, text: str, is_json: bool) -> tuple[Payload, str]:
-    """For anything else in a message."""
-    ending, mime = (".json", "application/json") if is_json else (".txt", "text/plain")
-    role = draft.message.role
-    payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
-    return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
 
 
 def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
@@ -338,12 +337,12 @@ def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | Non
             tool = tool_of(call_id)
         if tool is not None and _OWN_TOOLS in tool:
             continue
-        _shrink(draft, partial(_keep_answer, draft, tool), path, value)
+        _shrink(draft, partial(_keep, draft, tool or ""), path, value)
         if draft.message.role == "tool" and len(path) > 2 and draft.format in ("openclaw", "plain"):
             # in these formats a block whose result is a reference would not count as text otherwise
             inside = path[:-1]
             block = value_at(draft.document, inside)
-            step = RecipeStep(inside, (), block)
+            step = recipe_step(inside, (), block)
             draft.put(inside, block | {"toolOutputExternalized": True}, step, is_whole=False)
 
 
@@ -351,7 +350,7 @@ def extract_oversized_rest(draft: MessageDraft) -> None:
     """Moves out any other oversized text. System instructions stay, whatever their size."""
     if draft.message.role in ("tool", "system"):
         return
-    keep = partial(_keep_raw, draft)
+    keep = partial(_keep, draft, None)
     if is_text_only(draft.document):
         key = "content" if "content" in draft.document else "output"
         value = draft.document.get(key)
@@ -373,7 +372,7 @@ def _shrink(draft: MessageDraft, keep: _Keep, path: JsonPath, value: Any) -> Non
         return
     if not isinstance(value, list):
         payload, reference = keep(compact_json(value), True)
-        draft.put(path, reference, RecipeStep(path, (((), (FileSlice(payload.file_id, JSON_FORM),)),)))
+        draft.put(path, reference, recipe_step(path, (((), (file_slice(payload.file_id, JSON_FORM),)),)))
         return
     for number, item in enumerate(value):
         text, inner = _text_in(item)
@@ -399,15 +398,15 @@ def _collapse(draft: MessageDraft, keep: _Keep, path: JsonPath) -> None:
         for number, (text, inner) in zip(rest, texts, strict=True):
             end = at + len(text or "")
             frame[number] = items[number] | {"text": ""} if inner else ""
-            holes.append(((number, *inner), (FileSlice(payload.file_id, TEXT_FORM, at, end),)))
+            holes.append(((number, *inner), (file_slice(payload.file_id, TEXT_FORM, at, end),)))
             at = end + 1
     else:
         payload, reference = keep(compact_json([items[number] for number in rest]), True)
         for place, number in enumerate(rest):
             frame[number] = None
-            holes.append(((number,), (FileSlice(payload.file_id, JSON_FORM, place),)))
+            holes.append(((number,), (file_slice(payload.file_id, JSON_FORM, place),)))
     shown.append(text_block(reference, draft.format, draft.message.role))
-    draft.put(path, shown, RecipeStep(path, tuple(holes), frame))
+    draft.put(path, shown, recipe_step(path, holes, frame))
 
 
 def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
@@ -449,7 +448,6 @@ class Intercepted:
 
     message: Message
     payloads: tuple[Payload, ...]
-    recipe: tuple[RecipeStep, ...]
     notes: Mapping[int, Mapping[str, Json]] = field(default_factory=dict)
 
 
@@ -480,7 +478,7 @@ def intercept(
         shown = message_from(message, draft.document, decode)
     except BadMessage:  # a body that its own format cannot read is kept unchanged
         return None
-    return Intercepted(shown, tuple(draft.payloads.values()), tuple(draft.steps), _notes(shown, draft))
+    return Intercepted(shown, tuple(draft.payloads.values()), _notes(shown, draft))
 
 
 def may_hold_payload(message: Message, threshold_tokens: int) -> bool:
@@ -515,7 +513,7 @@ def restore_message(message: Message, recipe: Json, read: ReadFile, decode: Deco
 
     `recipe` is its stored recipe, `read` returns the bytes of a file by its id.
     """
-    document: dict[str, Any] = restore_document(document_of(message), recipe_from_json(recipe), read)
+    document: dict[str, Any] = restore_document(document_of(message), check_recipe(recipe), read)
     return message_from(message, document, decode)
 
 
@@ -527,7 +525,7 @@ def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
             at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
             by_part.setdefault(at, []).append(payload)
     notes = {at: _keys(payloads) for at, payloads in by_part.items()}
-    notes.setdefault(0, {})[_RECIPE_KEY] = recipe_to_json(draft.steps)
+    notes.setdefault(0, {})[_RECIPE_KEY] = draft.steps
     return notes
 
 

@@ -7,7 +7,7 @@ import json
 import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
@@ -76,54 +76,39 @@ ReadFile: TypeAlias = "Callable[[str], bytes]"
 TEXT_FORM, JSON_FORM = "utf-8", "json"
 
 
-@dataclass(frozen=True, slots=True)
-class FileSlice:
-    """The content of a file: its text or a slice of it, its JSON or one item of it, or its bytes in base64."""
-
-    file_id: str
-    #: `utf-8`, `json`, or a form of base64 (see `encodings`).
-    form: str = TEXT_FORM
-    start: int | None = None
-    end: int | None = None
-
-
-#: A text, a slice of the shown text, or the content of a file.
-RecipePiece: TypeAlias = str | tuple[int, int] | FileSlice
+#: A piece of a recipe: a text, a slice `[start, end]` of the shown text, or the content of a file (`file_slice`).
+RecipePiece: TypeAlias = "str | list[int] | dict[str, Any]"
 #: A position inside a frame, and the pieces that fill it.
-RecipeHole: TypeAlias = tuple[JsonPath, tuple[RecipePiece, ...]]
+RecipeHole: TypeAlias = tuple[JsonPath, Sequence[RecipePiece]]
+#: The information to undo one rewriting step, as it is stored.
+RecipeStep: TypeAlias = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
-class RecipeStep:
-    """The information to undo one rewriting step."""
+def file_slice(file_id: str, form: str = TEXT_FORM, start: int | None = None, end: int | None = None) -> dict[str, Any]:
+    """The content of a file: its text or a slice of it, its JSON or one item of it, or its bytes in base64.
 
-    at: JsonPath
-    holes: tuple[RecipeHole, ...]
-    frame: Json = None
-
-
-def recipe_to_json(steps: Sequence[RecipeStep]) -> list[Json]:
-    found: list[Json] = []
-    for step in steps:
-        holes: list[Json] = [[[*at], [_piece_json(piece) for piece in pieces]] for at, pieces in step.holes]
-        value: dict[str, Json] = {"at": list(step.at), "holes": holes}
-        found.append(value if step.frame is None else value | {"frame": step.frame})
-    return found
+    The form is `utf-8`, `json`, or one of `base64_form`.
+    """
+    more = {"as": None if form == TEXT_FORM else form, "from": start, "to": end}
+    return {"file": file_id} | {name: value for name, value in more.items() if value is not None}
 
 
-def recipe_from_json(recipe: Json) -> tuple[RecipeStep, ...]:
-    """The recipe that `recipe_to_json` was given; `BadInput` for anything else."""
+def recipe_step(at: JsonPath, holes: Sequence[RecipeHole], frame: Json = None) -> RecipeStep:
+    step = {"at": [*at], "holes": [[[*hole], [*pieces]] for hole, pieces in holes]}
+    return step if frame is None else step | {"frame": frame}
+
+
+def check_recipe(recipe: Json) -> list[RecipeStep]:
+    """The steps of a stored recipe; `BadInput` for anything else."""
+    steps = cast("list[RecipeStep]", recipe)
     try:
-        return tuple(
-            RecipeStep(
-                tuple(step["at"]),
-                tuple((tuple(at), tuple(map(_piece, pieces))) for at, pieces in step["holes"]),
-                step.get("frame"),
-            )
-            for step in cast("list[Any]", recipe)
-        )
-    except (TypeError, KeyError, ValueError, AttributeError) as error:
+        for step in steps:
+            iter(step["at"])
+            for _, pieces in step["holes"]:
+                _ = [piece["file"] for piece in pieces if not isinstance(piece, str | list)]
+    except (TypeError, KeyError, ValueError) as error:
         raise BadInput("a recipe for an original that this version cannot read") from error
+    return steps
 
 
 def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadFile) -> dict[str, Any]:
@@ -151,24 +136,24 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
 
 def _undone(document: Any, step: RecipeStep, load: Callable[[str, str], Any]) -> Any:
-    before = value_at(document, step.at)
-    value = _copied(step.frame)
-    for at, pieces in step.holes:
+    before = value_at(document, step["at"])
+    value = deepcopy(step.get("frame"))
+    for at, pieces in step["holes"]:
         filled = _filled(pieces, before, load)
         if at:
             value_at(value, at[:-1])[at[-1]] = filled
         else:
             value = filled
-    return with_value(document, step.at, value)
+    return with_value(document, step["at"], value)
 
 
-def value_at(document: Any, path: JsonPath) -> Any:
+def value_at(document: Any, path: Sequence[str | int]) -> Any:
     for key in path:
         document = document[key]
     return document
 
 
-def with_value(document: Any, path: JsonPath, value: Any) -> Any:
+def with_value(document: Any, path: Sequence[str | int], value: Any) -> Any:
     """A new document with another value at a path; everything else is shared, nothing is modified."""
     if not path:
         return value
@@ -178,49 +163,18 @@ def with_value(document: Any, path: JsonPath, value: Any) -> Any:
     return [with_value(v, rest, value) if n == key else v for n, v in enumerate(document)]
 
 
-def _copied(value: Json) -> Any:
-    """A copy whose objects and lists may be modified."""
-    if isinstance(value, Mapping):
-        return {key: _copied(inner) for key, inner in value.items()}
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [_copied(inner) for inner in value]
-    return value
-
-
-def _filled(pieces: tuple[RecipePiece, ...], shown: Any, load: Callable[[str, str], Any]) -> Any:
-    if len(pieces) == 1 and isinstance(pieces[0], FileSlice) and pieces[0].form == JSON_FORM:
-        value = load(pieces[0].file_id, JSON_FORM)
-        return value if pieces[0].start is None else value[pieces[0].start]
+def _filled(pieces: list[RecipePiece], shown: Any, load: Callable[[str, str], Any]) -> Any:
     texts: list[str] = []
     for piece in pieces:
-        match piece:
-            case str():
-                texts.append(piece)
-            case (start, end):
-                texts.append(shown[start:end])
-            case FileSlice(file_id, form, start, end):
-                data = load(file_id, TEXT_FORM if form == TEXT_FORM else "bytes")
-                texts.append(data[start:end] if form == TEXT_FORM else encode_base64(data, form))
+        if isinstance(piece, str):
+            texts.append(piece)
+        elif isinstance(piece, list):
+            texts.append(shown[piece[0] : piece[1]])
+        else:
+            form, start = piece.get("as", TEXT_FORM), piece.get("from")
+            if form == JSON_FORM and len(pieces) == 1:
+                value = load(piece["file"], JSON_FORM)
+                return value if start is None else value[start]
+            data = load(piece["file"], TEXT_FORM if form == TEXT_FORM else "bytes")
+            texts.append(data[start : piece.get("to")] if form == TEXT_FORM else encode_base64(data, form))
     return "".join(texts)
-
-
-def _piece_json(piece: RecipePiece) -> Json:
-    match piece:
-        case str():
-            return piece
-        case (start, end):
-            return [start, end]
-        case FileSlice(file_id, form, start, end):
-            value: dict[str, Json] = {"file": file_id}
-            if form != TEXT_FORM:
-                value["as"] = form
-            return value if start is None else value | {"from": start} | ({} if end is None else {"to": end})
-
-
-def _piece(piece: Any) -> RecipePiece:
-    if isinstance(piece, str):
-        return piece
-    if isinstance(piece, list):
-        start, end = piece
-        return start, end
-    return FileSlice(piece["file"], piece.get("as", TEXT_FORM), piece.get("from"), piece.get("to"))

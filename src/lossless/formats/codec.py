@@ -71,13 +71,13 @@ def results_in(message: Message, parts: tuple[Part, ...]) -> list[tuple[ToolResu
     results = [part for part in parts if isinstance(part, ToolResult)]
     if len(results) != 1:
         return [(result, ()) for result in results]
-    raw = _raw_result(message)
+    body: Any = message.body or {}
+    raw = body.get("content", body.get("output"))
     files = tuple(part for part in parts if isinstance(part, File)) if message.role == "tool" else ()
-    return [(results[0] if raw is None else replace(results[0], text=raw), files)]
+    return [(replace(results[0], text=raw) if isinstance(raw, str) else results[0], files)]
 
 
 def text_in(parts: tuple[Part, ...]) -> str:
-    """The text of the parts, joined by line breaks."""
     return "\n".join(part.text for part in parts if isinstance(part, Text))
 
 
@@ -128,12 +128,6 @@ def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def _raw_result(message: Message) -> str | None:
-    body: Any = message.body or {}
-    raw = body.get("content", body.get("output"))
-    return raw if isinstance(raw, str) else None
-
-
 _DATA_URL = re.compile(r"data:([^;,]{1,129});base64,")
 _IMAGE_TYPES = frozenset(("image", "image_url", "input_image"))
 
@@ -173,7 +167,8 @@ def read_media(part: File) -> MediaFile | None:
         found = _carried(box)
         if found is None:
             continue
-        url = None if found.startswith("data:") or _is_base64(box, found) else found
+        is_base64 = isinstance(box, dict) and found in (box.get("data"), box.get("file_data"))
+        url = None if found.startswith("data:") or is_base64 else found
         inline = _DATA_URL.match(found)
         data = None if url is not None else found[inline.end() :] if inline else found
         mime = (inline[1] if inline else part.mime) or ("image/png" if is_image else "application/octet-stream")
@@ -242,7 +237,3 @@ def _carried(box: Any) -> str | None:
         if isinstance(value, str) and value:
             return value
     return None
-
-
-def _is_base64(box: Any, found: str) -> bool:
-    return isinstance(box, dict) and found in (box.get("data"), box.get("file_data"))

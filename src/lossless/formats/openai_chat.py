@@ -75,7 +75,11 @@ def encode(message: Message) -> list[RawObject]:
         content = "\n".join([result.text, *map(media_text, files)])
         wire.append({"role": "tool", "tool_call_id": call_id_of(result), "content": content})
     text = text_in(parts)
-    calls = [_wire_call(part) for part in parts if isinstance(part, ToolCall)]
+    calls = [
+        {"id": call_id_of(part), "type": "function", "function": {"name": part.name, "arguments": arguments_text(part)}}
+        for part in parts
+        if isinstance(part, ToolCall)
+    ]
     if message.role == "assistant":
         answer: RawObject = {"role": "assistant", "content": text or None}
         if thinking := "\n".join(part.text for part in parts if isinstance(part, Reasoning)):
@@ -104,20 +108,15 @@ def strict(body: RawObject) -> RawObject:
     changed: RawObject = {}
     calls = body.get("tool_calls")
     if calls and isinstance(calls, list):
-        texts = [_strict_call(call) for call in calls]
-        if any(text is not call for text, call in zip(texts, calls, strict=True)):
-            changed["tool_calls"] = texts
+        functions = [call.get("function") for call in calls]
+        texts = [with_text_arguments(one) if isinstance(one, dict) else one for one in functions]
+        if any(text is not one for text, one in zip(texts, functions, strict=True)):
+            pairs = zip(calls, texts, functions, strict=True)
+            changed["tool_calls"] = [call if text is one else call | {"function": text} for call, text, one in pairs]
     legacy = body.get("function_call")
     if isinstance(legacy, dict) and (text := with_text_arguments(legacy)) is not legacy:
         changed["function_call"] = text
     return body | changed if changed else body
-
-
-def _strict_call(call: RawObject) -> RawObject:
-    function = call.get("function")
-    if not isinstance(function, dict) or (text := with_text_arguments(function)) is function:
-        return call
-    return call | {"function": text}
 
 
 def _tool_message(body: RawObject, text: str, parts: list[Part], tokens: int) -> Message:
@@ -168,11 +167,6 @@ def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
         raise BadMessage(f"must be an object, not {json_name(function)}", field=field)
     name = string_in(function, "name", field)
     return ToolCall(call_id, name or UNNAMED, function.get("arguments", function.get("input")))
-
-
-def _wire_call(part: ToolCall) -> RawObject:
-    function = {"name": part.name, "arguments": arguments_text(part)}
-    return {"id": call_id_of(part), "type": "function", "function": function}
 
 
 CODEC = Codec(decode, encode, merge=merge, strict=strict)

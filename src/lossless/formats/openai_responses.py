@@ -56,12 +56,16 @@ def decode(body: RawObject) -> Message:
     if not isinstance(kind, str):
         raise BadMessage(f"must be a string, not {json_name(kind)}", field="type")
     if kind in _CALLS:
-        return _call(body, _CALLS[kind])
+        call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or UNNAMED, body.get(_CALLS[kind]))
+        return message_from(body, _FORMAT, "assistant", "", (call,), boundary_tokens([body]))
     if kind in _OUTPUTS:
         return _output(body)
     if kind == "reasoning":
         return message_from(body, _FORMAT, "assistant", "", (read_block(body),), boundary_tokens([body]))
-    return _other(body, kind)
+    # specific to the provider: its own tools, its compaction, references to stored objects
+    other: Role = "tool" if kind.endswith("_output") else "user" if kind == "mcp_approval_response" else "assistant"
+    text = opaque_text(body) or ""
+    return message_from(body, _FORMAT, other, text, (Opaque(body, kind),), boundary_tokens([body]))
 
 
 def encode(message: Message) -> list[RawObject]:
@@ -83,11 +87,6 @@ def strict(body: RawObject) -> RawObject:
     return with_text_arguments(body) if body.get("type") == "function_call" else body
 
 
-def _call(body: RawObject, key: str) -> Message:
-    call = ToolCall(string_in(body, "call_id", ""), string_in(body, "name", "") or UNNAMED, body.get(key))
-    return message_from(body, _FORMAT, "assistant", "", (call,), boundary_tokens([body]))
-
-
 def _output(body: RawObject) -> Message:
     call_id = string_in(body, "call_id", "") or ""
     output = body.get("output")
@@ -100,15 +99,6 @@ def _output(body: RawObject) -> Message:
         text, tokens = result_text(blocks), block_tokens(blocks, parts)
     kept = (ToolResult(call_id, None, text), *parts)
     return message_from(body, _FORMAT, "tool", text, kept, tokens, result_key({call_id}))
-
-
-def _other(body: RawObject, kind: str) -> Message:
-    """A provider-specific item: its own tools, its compaction, references to stored objects."""
-    role: Role = "tool" if kind.endswith("_output") else "assistant"
-    if kind == "mcp_approval_response":
-        role = "user"
-    text = opaque_text(body) or ""
-    return message_from(body, _FORMAT, role, text, (Opaque(body, kind),), boundary_tokens([body]))
 
 
 def _wire_part(part: Text | File) -> RawObject:

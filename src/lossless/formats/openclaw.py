@@ -43,7 +43,10 @@ def encode(message: Message) -> list[RawObject]:
     ]
     others = tuple(part for part in parts if not isinstance(part, ToolResult)) if message.role != "tool" else ()
     if message.role == "assistant":
-        return [*wire, _assistant(message, [_block(part) for part in others])] if others else wire
+        answer: RawObject = {"role": "assistant", "content": [_block(part) for part in others]}
+        if (who := message.identity) is not None:
+            answer |= {"provider": who.provider, "api": who.api, "model": who.model}
+        return [*wire, answer | {"usage": _usage(message.tokens)}] if others else wire
     if any(not isinstance(part, Text) for part in others):
         wire.append({"role": "user", "content": [_block(part) for part in others]})
     elif others:
@@ -73,15 +76,6 @@ def _block(part: Part) -> RawObject:
             return cast("RawObject", part.raw)
         case _:
             return {"type": "text", "text": part.text}
-
-
-def _assistant(message: Message, blocks: list[RawObject]) -> RawObject:
-    wire: RawObject = {"role": "assistant", "content": blocks}
-    if message.identity is not None:
-        wire["provider"] = message.identity.provider
-        wire["api"] = message.identity.api
-        wire["model"] = message.identity.model
-    return wire | {"usage": _usage(message.tokens)}
 
 
 def _usage(tokens: int) -> RawObject:

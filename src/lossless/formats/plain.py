@@ -42,19 +42,14 @@ def read_loose(body: RawObject, format: str, role: Role) -> Message:
         text = _text_of(content, blocks)
     else:
         text = content_text(content)
-        blocks = _as_one_part(content)
+        blocks = [] if content is None else [Opaque(content, "non-array-content")]
+        blocks = [Text(content)] if isinstance(content, str) else blocks
     tokens = content_tokens(body, role, text, blocks)
     if role == "tool":
         return _tool_message(body, format, text, blocks, tokens)
     if "reasoning_content" in body:
         blocks = [*top_level_reasoning(body, role), *blocks]
     return message_from(body, format, role, text, parts_beyond_content(blocks, text), tokens)
-
-
-def _as_one_part(content: Any) -> list[Part]:
-    if isinstance(content, str):
-        return [Text(content)]
-    return [] if content is None else [Opaque(content, "non-array-content")]
 
 
 def _text_of(content: list[Any], parts: list[Part]) -> str:
@@ -83,7 +78,9 @@ def _tool_message(body: RawObject, format: str, text: str, blocks: list[Part], t
     call_id = first_string(body, CALL_ID_KEYS)
     name = first_string(body, ("toolName", "tool_name", "name"))
     failed = body.get("isError") is True or body.get("is_error") is True
-    ids = {found for found in (call_id, *_block_call_ids(body["content"])) if found}
+    content = body["content"]
+    inside = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    ids = {found for found in (call_id, *(first_string(block, CALL_ID_KEYS) for block in inside)) if found}
     result = ToolResult(
         call_id or next((block.call_id for block in results if block.call_id), None),
         name or next((block.name for block in results if block.name), None),
@@ -92,12 +89,6 @@ def _tool_message(body: RawObject, format: str, text: str, blocks: list[Part], t
     )
     rest = [block for block in blocks if not isinstance(block, Text | ToolResult)]
     return message_from(body, format, "tool", text, (result, *rest), tokens, result_key(ids))
-
-
-def _block_call_ids(content: Any) -> list[str]:
-    blocks = content if isinstance(content, list) else []
-    found = [first_string(block, CALL_ID_KEYS) for block in blocks if isinstance(block, dict)]
-    return [call_id for call_id in found if call_id]
 
 
 def _without_content(body: RawObject, format: str, role: Role) -> Message:

@@ -95,7 +95,9 @@ def fallback_text(content: Any) -> str:
         return ""
     if isinstance(content, list):
         spoken = [block for block in content if not _is_silent(block)]
-        if not spoken or (len(spoken) < len(content) and all(map(_is_blank_text, spoken))):
+        texts = [block.get("text") for block in spoken if isinstance(block, dict) and block.get("type") == "text"]
+        is_blank = len(texts) == len(spoken) and all(isinstance(text, str) and is_blank_text(text) for text in texts)
+        if not spoken or (len(spoken) < len(content) and is_blank):
             return ""
     return stringify_js(content)
 
@@ -142,11 +144,6 @@ def _words_or_whole(text: str) -> str:
     except ValueError:
         return text
     return text if found is None else found
-
-
-def _is_blank_text(block: Any) -> bool:
-    text = block.get("text") if isinstance(block, dict) and block.get("type") == "text" else None
-    return isinstance(text, str) and is_blank_text(text)
 
 
 def _is_silent(block: Any) -> bool:
@@ -308,12 +305,11 @@ def _openai_item(part: Part) -> RawObject | None:
 
 
 def _identity(body: RawObject) -> ModelIdentity | None:
-    provider, api, model = body.get("provider"), body.get("api"), body.get("model")
-    if not (isinstance(provider, str) and isinstance(api, str) and isinstance(model, str)):
-        return None
-    answered = body.get("responseModel")
+    found = (body.get(key) for key in ("provider", "api", "model"))
+    provider, api, model = (name if isinstance(name, str) else "" for name in found)
     if not (provider and api and model):
         return None
+    answered = body.get("responseModel")
     return ModelIdentity(provider, api, model, answered if isinstance(answered, str) else None)
 
 
@@ -405,14 +401,9 @@ def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _text(block: RawObject) -> Part:
-    text = block.get("text")
+def _text(block: RawObject, key: str = "text") -> Part:
+    text = block.get(key)
     return Text(text) if isinstance(text, str) else Opaque(block, block["type"])
-
-
-def _refusal(block: RawObject) -> Part:
-    text = block.get("refusal")
-    return Text(text) if isinstance(text, str) else Opaque(block, "refusal")
 
 
 def _call(block: RawObject) -> Part:
@@ -451,7 +442,7 @@ def _audio(block: RawObject) -> Part:
 
 _READERS: dict[str, Callable[[RawObject], Part]] = {
     **dict.fromkeys(("text", "input_text", "output_text"), _text),
-    "refusal": _refusal,
+    "refusal": lambda block: _text(block, "refusal"),
     **dict.fromkeys(
         REASONING_TYPES, lambda block: Reasoning(reasoning_text(block), first_string(block, _SIGNATURE_KEYS))
     ),

@@ -76,7 +76,6 @@ def escape_synthetic_tags(text: str) -> str:
 
 
 def unescape_quoted(text: str) -> str:
-    """Undo the escaping of quoted history."""
     return text.replace("&lt;", "<").replace("&gt;", ">").replace("&quot;", '"').replace("&amp;", "&")
 
 

@@ -5,37 +5,40 @@ blocks, and name the extra to install when a package is missing.
 from __future__ import annotations
 
 import json
+import re
 import secrets
 import sys
 import warnings
 from base64 import b64encode
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
+from hashlib import blake2b
+from itertools import islice
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import CARRIED
 from lossless.errors import BadInput
+from lossless.formats.synthetic import PINNED_TEXT
 from lossless.model.conversations import Session
+from lossless.model.messages import Message
 from lossless.providers.token_limits import (
     PromptLimits,
     conversation_budget,
     parse_too_long,
-    recall_result,
     recall_text,
-    recall_tool_tokens,
     shows_all,
     window_tokens,
 )
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.model.messages import Message
     from lossless.recall.tools import Tool
 
 
@@ -53,7 +56,6 @@ Block = dict[str, Any]
 
 
 def text_block(text: str) -> Block:
-    """A block of text."""
     return {"type": "text", "text": text}
 
 
@@ -155,7 +157,6 @@ class WindowSync:
 
     @property
     def size(self) -> int:
-        """Tokens that a prompt may have."""
         return self.budget or self.engine.settings.default_token_budget
 
     def carrying(self, chat: Raw, own: Any) -> Raw:
@@ -174,8 +175,12 @@ class WindowSync:
 
     def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Messages that came as one carry it only while none of them has changed: else each stands for itself."""
+        runs: list[list[Message]] = []  # results of tools that follow each other, and what follows them
+        for message in messages:
+            goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
+            runs[-1].append(message) if goes_on else runs.append([message])
         made: list[Message] = []
-        for run in _runs(messages):
+        for run in runs:
             own = [self.own(message) for message in run]
             is_broken = None in own and {} in own
             made += [replace(message, body=None) if is_broken else message for message in run]
@@ -187,34 +192,12 @@ class WindowSync:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """The recall tools, to be declared in the framework's way."""
         return TOOLS
 
 
-def _runs(messages: Sequence[Message]) -> list[list[Message]]:
-    """Messages by what may have come as one: the results of tools that follow each other, and what follows them."""
-    runs: list[list[Message]] = []
-    for message in messages:
-        goes_on = bool(runs) and bool(runs[-1][-1].tool_results) and message.role in ("tool", "user")
-        runs[-1].append(message) if goes_on else runs.append([message])
-    return runs
-
-
 def warn_over_budget(over: int, why: str) -> None:
-    """Warn that a prompt is larger than the budget, when it is."""
     if over > 0:
         warnings.warn(f"this prompt is {over:,} tokens over its budget: {why}", RuntimeWarning, stacklevel=4)
-
-
-def messages_with_warning(made: Assembled) -> list[Raw]:
-    """The messages of a prompt; with a warning when they are more than its budget."""
-    warn_over_budget(made.receipt.over, made.receipt.why_over)
-    return made.messages
-
-
-def frame_tokens(messages: Sequence[Raw], counted: int | None) -> int:
-    """What is sent besides messages, when a whole prompt was counted; else what we add ourselves."""
-    return recall_tool_tokens(policy=False) if counted is None else max(counted - wire_tokens(messages), 0)
 
 
 def check_budget(budget: Any, name: str = "budget") -> Any:
@@ -252,12 +235,6 @@ def session_or_new(session: str | Session | None, kind: str) -> Session:
     return Session(key=f"{kind}:{program}:{secrets.token_hex(8)}" if session is None else session)
 
 
-def recall_json(engine: Engine, session: Session, name: str, args: Any, size: int) -> str:
-    """What a recall tool answers, as JSON; of a prompt of this size it leaves room for more."""
-    found = recall_result(engine, session, name, args, size // ANSWER_SHARE)
-    return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
-
-
 def plain_json(value: Any) -> Any:
     """A value as JSON has it; what JSON cannot hold is there in words."""
     try:
@@ -273,3 +250,86 @@ def _in_words(value: Any) -> Any:
         return [_in_words(item) for item in value]
     is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
     return value if is_plain else str(value)
+
+
+# --- hosts that join neighbouring messages of one role: our own texts in them are split off again ---
+
+#: How hosts join texts, and where a text of ours may end; so many places are tried.
+_JOINT = "\n\n"
+_ENDS = re.compile(r"\n\n|\Z")
+_MARKS = ("<", "[", PINNED_TEXT[:6])
+_SUMMARY, _SUMMARY_ENDS = "<summary ", re.compile(r"(?<=</summary>)(?:\n\n|\Z)")
+_TRIES = 64
+
+
+def split_joined(engine: Engine, session: Session, window: Iterable[Raw]) -> list[Raw]:
+    """The window with our own texts, and what was joined to them, as messages of their own."""
+    found = engine.browse.find(session)
+    if found is None:
+        return list(window)
+    is_ours = partial(engine.host.identify_synthetic, found)
+    return [part for message in window for part in _parts(message, is_ours)]
+
+
+def _parts(message: Raw, is_ours: Callable[[Message], str | None]) -> Iterator[Raw]:
+    text = message.get("content")
+    if message.get("role") != "user" or not isinstance(text, str):
+        yield message
+        return
+    rest = text
+    while rest and (end := _end_of_ours(rest, is_ours)):
+        yield {"role": "user", "content": rest[:end]}
+        rest = rest[end + len(_JOINT) :]
+    if rest or not text:
+        yield message if rest == text else message | {"content": rest}
+
+
+def _end_of_ours(text: str, is_ours: Callable[[Message], str | None]) -> int | None:
+    """Where the text of ours ends that this text begins with; None when it begins with none."""
+    if not text.startswith(_MARKS):
+        return None
+    ends = (_SUMMARY_ENDS if text.startswith(_SUMMARY) else _ENDS).finditer(text)
+    places = (found.start() for found in islice(ends, _TRIES))
+    return next((end for end in places if is_ours(Message("user", text[:end], tokens=0)) is not None), None)
+
+
+#: A prompt must have grown by so many tokens to tell anything.
+_LEAST = 500
+#: The last prompt as the archive keeps it: its session, its size by our estimate, and by the provider's count.
+_KEPT = re.compile(r"([0-9a-f]{16}) ([0-9]{1,9}) ([0-9]{1,9})")
+
+
+@dataclass(slots=True)
+class PromptGrowth:
+    """Two prompts of one session with the same frame: what was added, by our estimate and by the provider's count."""
+
+    model: str | None = None
+    estimated: int = 0
+    reported: int = 0
+
+    def seen(self, estimated: int, reported: int) -> tuple[int, int] | None:
+        """What has been added since the last prompt that told something; None when that is too little, or less."""
+        added, counted = estimated - self.estimated, reported - self.reported
+        is_first = not self.reported
+        if 0 <= added < _LEAST and not is_first:
+            return None
+        self.estimated, self.reported = estimated, reported
+        return None if is_first or added < _LEAST or counted <= 0 else (added, counted)
+
+    def learn(self, engine: Engine, session: Session, estimated: int, reported: int | None) -> None:
+        """Let the archive know what a prompt tells about its model's tokenizer.
+
+        The last prompt is kept there, too, for hosts that start a process for each turn.
+        """
+        if not self.model or not reported:
+            return
+        place = blake2b(str(session.key).encode(), digest_size=8).hexdigest()
+        if not self.reported:
+            kept = _KEPT.fullmatch(engine.host.last_prompt(self.model))
+            if kept is not None and kept[1] == place:
+                self.estimated, self.reported = int(kept[2]), int(kept[3])
+        before = self.reported
+        if grown := self.seen(estimated, reported):
+            engine.host.learn(self.model, *grown)
+        if self.reported != before:
+            engine.host.keep_last_prompt(self.model, f"{place} {self.estimated} {self.reported}")

@@ -68,7 +68,7 @@ class ClientEvents:
             return [event]
         self._kinds[raw.get("type")] = type(event)
         self._held[id(raw)] = (raw, event)
-        shown = [self._object(one) for one in self._turn.feed(raw)]
+        shown = [self._object(one) for one in self._turn.stream.feed(raw)]
         if shown:
             del self._held[id(raw)]
         return shown
@@ -189,7 +189,6 @@ def managed_stream(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> It
 
 @asynccontextmanager
 async def managed_stream_async(keep: Callable[[], Turn], start: Callable[[Turn], Any]) -> AsyncIterator[Any]:
-    """The same for `async with`."""
     turn = await asyncio.to_thread(keep)
     async with start(turn) as stream:
         try:
@@ -217,7 +216,6 @@ _OURS = ("messages", "input", "system", "instructions", "tools")
 
 
 def send_request(calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], **request: Any) -> Any:
-    """One call of `create` or `parse`."""
     if (chat := calls.current()) is None:
         return original(**request)
     request = _read(request)
@@ -236,7 +234,6 @@ def send_request(calls: PatchedClient, dialect: ProviderAPI, original: Callable[
 async def send_request_async(
     calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], **request: Any
 ) -> Any:
-    """The same for async clients."""
     if (chat := calls.current()) is None:
         return await original(**request)
     request = _read(request)
@@ -256,7 +253,6 @@ async def send_request_async(
 def open_stream(
     calls: PatchedClient, dialect: ProviderAPI, original: Callable[..., Any], is_async: bool, **request: Any
 ) -> Any:
-    """One call of Anthropic's `open_stream`."""
     if (chat := calls.current()) is None:
         return original(**request)
     request = _read(request)
@@ -309,7 +305,6 @@ _lock = threading.Lock()
 
 
 def check_client(client: Any) -> None:
-    """Raises BadInput for what is no client."""
     if isinstance(client, type) or not any(_at(client, path) for path in ENDPOINTS):
         raise BadInput(
             f"{getattr(client, '__name__', type(client).__name__)} has no chat.completions.create, responses.create or "

@@ -4,7 +4,6 @@ stay as they are.
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import tomllib
@@ -13,11 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.claude_code.setup import json_edits_adding, json_edits_removing
+from lossless.hosts.claude_code.setup import in_order, json_edits_adding, json_edits_removing
 from lossless.hosts.config_files import edits_adding, edits_restoring, read_object, read_text
 from lossless.hosts.hook_config import SERVER_NAME, HostFiles, command_in, is_own_server, with_hooks, without_hooks
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
+from lossless.settings.write import toml_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -89,11 +89,6 @@ def _value(text: str) -> dict[str, Any] | None:
         return None
 
 
-def _quoted(text: str) -> str:
-    """A TOML string; JSON's are, but for the delete character."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
-
-
 #: The first with hooks.
 MINIMUM_VERSION = (0, 114)
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop")
@@ -102,7 +97,6 @@ _FEATURES = ("codex_hooks", "hooks")
 
 
 def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
-    """The files of a person."""
     home = env.get("CODEX_HOME")
     folder = expand_path(home) if home else Path(env.get("HOME") or Path.home()) / ".codex"
     return HostFiles(folder / "hooks.json", folder / "config.toml")
@@ -114,24 +108,19 @@ def project_files(project: Path) -> HostFiles:
 
 
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
-    """What is to be written; a second time there is nothing to write."""
     path, (hook, server) = places.servers, commands
     hooks = json_edits_adding(places.settings, lambda found: with_hooks(found, hook, EVENTS), without_hooks)
     config = edits_adding(path, lambda text: with_server(path, text, server), lambda text: without_server(path, text))
-    return [hooks[0], config[0], *hooks[1:], *config[1:]]
+    return in_order(hooks, config)
 
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
-    """What is to be taken away: ours, and nothing else."""
     path = places.servers
-    hooks, config = (
-        json_edits_removing(places.settings, without_hooks),
-        edits_restoring(path, lambda text: without_server(path, text)),
-    )
+    config = edits_restoring(path, lambda text: without_server(path, text))
     if is_own_server(servers_in(path, config[0].after or "").get(SERVER_NAME)):
         note = f"[mcp_servers.{SERVER_NAME}] cannot be taken away alone; remove it by hand"
         config = [replace(config[0], note=note), *config[1:]]
-    return [hooks[0], config[0], *hooks[1:], *config[1:]]
+    return in_order(json_edits_removing(places.settings, without_hooks), config)
 
 
 def installed_command(places: HostFiles) -> list[str] | None:
@@ -147,7 +136,7 @@ def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     if found is None:  # our table goes behind everything else
         end = line_ending(text)
         gap = "" if not text else end if text.endswith("\n") else end + end
-        keys = (f"command = {_quoted(command[0])}", f"args = [{', '.join(map(_quoted, command[1:]))}]")
+        keys = (f"command = {toml_text(command[0])}", f"args = {toml_text(list(command[1:]))}")
         made = text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
         if SERVER_NAME not in servers_in(path, made):
             raise BadInput(f"'mcp_servers' in {str(path)!r} is no table, so the file is left as it is")

@@ -115,8 +115,17 @@ def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[FileEdit]:
         for _, _, new in staged:
             if new is not None:
                 undo.callback(new.unlink, missing_ok=True)
-        for item in staged:
-            _make(*item)
+        for edit, real, new in staged:
+            try:
+                if new is not None:
+                    os.replace(new, real)
+                elif edit.change == "removed":
+                    real.unlink()
+            except OSError as error:
+                raise BadInput(f"{str(edit.path)!r} cannot be written: {error}") from error
+            with suppress(OSError):
+                for folder in real.parents[: edit.folders] if edit.change == "removed" else ():
+                    folder.rmdir()
     return [edit for edit, _, _ in staged]
 
 
@@ -143,20 +152,6 @@ def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> tuple[FileEdit, P
         return replace(edit, backup=backup), real, _put(real.parent, names, edit.after, mode, undo)
     except (OSError, UnicodeEncodeError) as error:
         raise BadInput(f"{str(edit.path)!r} cannot be written and is left as it is: {error}") from error
-
-
-def _make(edit: FileEdit, real: Path, new: Path | None) -> None:
-    try:
-        if new is not None:
-            os.replace(new, real)
-        elif edit.change == "removed":
-            real.unlink()
-    except OSError as error:
-        raise BadInput(f"{str(edit.path)!r} cannot be written: {error}") from error
-    if edit.change == "removed":
-        with suppress(OSError):
-            for folder in real.parents[: edit.folders]:
-                folder.rmdir()
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:

@@ -5,15 +5,17 @@ plugins: {enabled: [lcm]} and context: {engine: lcm} in Hermes' configuration sw
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
-from lossless.hosts.adapter import Raw, extra, frame_tokens, messages_with_warning, recall_json, wire_tokens
-from lossless.hosts.hermes_messages import PromptGrowth, split_joined
+from lossless.hosts import adapter
+from lossless.hosts.adapter import PromptGrowth, Raw, wire_tokens
 from lossless.model.conversations import Session
+from lossless.providers.token_limits import recall_result, recall_tool_tokens
 from lossless.recall.tools import openai_tools
 
-with extra("hermes"):
+with adapter.extra("hermes"):
     from agent.context_engine import ContextEngine
 
 if TYPE_CHECKING:
@@ -65,7 +67,6 @@ class LosslessEngine(ContextEngine):
         self._keep(messages)
 
     def update_from_response(self, usage: Raw) -> None:
-        """What the provider counted."""
         for kind in ("prompt", "completion", "total"):
             setattr(self, f"last_{kind}_tokens", int(usage.get(f"{kind}_tokens") or 0))
 
@@ -83,32 +84,35 @@ class LosslessEngine(ContextEngine):
     ) -> list[Raw]:  # fmt: skip
         """Keep the messages, fold what is old, and give back what fits besides the host's own prompt and tools."""
         self._keep(messages)
-        budget = max(self.threshold_tokens - frame_tokens(messages, current_tokens), self.threshold_tokens // 4) or None
+        limit, frame = self.threshold_tokens, recall_tool_tokens(policy=False)
+        if current_tokens is not None:  # a whole prompt was counted
+            frame = max(current_tokens - wire_tokens(messages), 0)
+        budget = max(limit - frame, limit // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
         asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
         made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
-        return messages_with_warning(made)
+        adapter.warn_over_budget(made.receipt.over, made.receipt.why_over)
+        return made.messages
 
     def get_tool_schemas(self) -> list[Raw]:
-        """The recall tools."""
         return [tool["function"] for tool in openai_tools()]
 
     def handle_tool_call(self, name: str, args: Raw, **details: Any) -> str:
         """Answer a recall tool, as JSON, and leave room for more; what is new in the window can be found by it."""
         self._keep(details.get("messages"))
         size = self.context_length or self.engine.settings.default_token_budget
-        return recall_json(self.engine, self._session, name, args, size)
+        found = recall_result(self.engine, self._session, name, args, size // adapter.ANSWER_SHARE)
+        return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
-        """Another model, another window."""
         self._growth, self.context_length = PromptGrowth(model or None), context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
     def _keep(self, messages: list[Raw] | None) -> None:
         if messages:
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-            window, model = split_joined(self.engine, self._session, messages), self._growth.model
+            window, model = adapter.split_joined(self.engine, self._session, messages), self._growth.model
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
             self._growth.learn(self.engine, self._session, wire_tokens(messages), tokens)
 

@@ -50,7 +50,11 @@ def without_hooks(settings: dict[str, Any]) -> dict[str, Any]:
     for event, groups in list(hooks.items()):
         if not isinstance(groups, list) or not any(_handlers(group) for group in groups):
             continue
-        kept = [_without(group) for group in groups if not _is_ours(group)]
+        kept = []
+        for group in groups:
+            ours = _handlers(group)
+            rest = [handler for handler in group["hooks"] if handler not in ours] if ours else []
+            kept += [group | {"hooks": rest}] if rest else [] if ours else [group]
         if kept:
             hooks[event] = kept
         else:
@@ -76,18 +80,6 @@ def command_in(settings: dict[str, Any], server: Any) -> list[str] | None:
     for command in events_with_hooks(settings).values():
         return shlex.split(command)
     return [str(server["command"]), *map(str, server["args"])] if is_own_server(server) else None
-
-
-def _is_ours(group: Any) -> bool:
-    """Whether a group has our handlers and no others."""
-    ours = _handlers(group)
-    return bool(ours) and len(ours) == len(group["hooks"])
-
-
-def _without(group: Any) -> Any:
-    """A group without our handlers."""
-    ours = _handlers(group)
-    return group | {"hooks": [handler for handler in group["hooks"] if handler not in ours]} if ours else group
 
 
 def _handlers(group: Any) -> list[dict[str, Any]]:

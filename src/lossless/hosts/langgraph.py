@@ -16,8 +16,8 @@ with extra("langchain"):
     from langchain_core.messages import SystemMessage
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
-    from lossless.hosts.langchain import recall_tools
-    from lossless.hosts.langchain_messages import THREAD_HINT, current_session, from_langchain, sent_tools, to_langchain
+    from lossless.hosts import langchain
+    from lossless.hosts.langchain import THREAD_HINT, current_session, from_langchain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -39,7 +39,7 @@ class LosslessSaver(BaseCheckpointSaver):
         self._saver, self._channel = saver, channel
         self._windows = WindowSync(engine, "langchain", budget)
         #: The recall tools, for a node that calls tools.
-        self.tools = recall_tools(self._windows)
+        self.tools = langchain.recall_tools(self._windows)
 
     def put(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
         """Save a checkpoint, and keep its messages when they have changed."""
@@ -48,7 +48,6 @@ class LosslessSaver(BaseCheckpointSaver):
         return done
 
     async def aput(self, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
-        """The same for async graphs."""
         done = await self._saver.aput(config, checkpoint, metadata, new_versions)
         await asyncio.to_thread(self._keep, config, checkpoint, new_versions)
         return done
@@ -61,7 +60,6 @@ class LosslessSaver(BaseCheckpointSaver):
         return self._fitted(current_session(), messages, tools)
 
     async def afit(self, messages: Sequence[Any], tools: Sequence[Any] = ()) -> list[Any]:
-        """The same inside an async node."""
         return await asyncio.to_thread(self._fitted, current_session(), messages, tools)
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LosslessSaver:
@@ -79,12 +77,12 @@ class LosslessSaver(BaseCheckpointSaver):
             self._windows.turn(_session(config), from_langchain(self._windows, messages))
 
     def _fitted(self, session: Session, messages: Sequence[Any], tools: Sequence[Any]) -> list[Any]:
-        overhead = overhead_tokens(tools=sent_tools(tools))
+        overhead = overhead_tokens(tools=langchain.sent_tools(tools))
         fitting = self._windows.fit(session, from_langchain(self._windows, messages), overhead)
         if fitting is None:
             return list(messages)
         head = [message for message in messages if isinstance(message, SystemMessage)]
-        return [*head, *to_langchain(self._windows, fitting)]
+        return [*head, *langchain.to_langchain(self._windows, fitting)]
 
 
 def _session(config: Any) -> Session:

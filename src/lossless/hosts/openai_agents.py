@@ -9,9 +9,10 @@ await Runner.run(agent, "hello", session=session, run_config=config, hooks=sessi
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.hosts.adapter import ANSWER_SHARE, check_budget, extra, required_session, warn_over_budget
+from lossless.hosts import adapter
 from lossless.providers.token_limits import (
     PromptLimits,
     overhead_tokens,
@@ -22,15 +23,14 @@ from lossless.providers.token_limits import (
 )
 from lossless.recall.tools import TOOLS
 
-with extra("openai-agents"):
-    from agents import RunHooks
+with adapter.extra("openai-agents"):
+    from agents import FunctionTool, RunHooks
     from agents.run_config import ModelInputData
 
-    from lossless.hosts.openai_items import agent_tool_definitions, item_as_json, recall_tool
-
 if TYPE_CHECKING:
-    from agents import Tool
+    from agents import Agent, Tool
     from agents.items import TResponseInputItem
+    from agents.mcp import MCPServer
     from agents.memory import SessionSettings
     from agents.run_config import CallModelData
 
@@ -46,8 +46,8 @@ class LosslessSession:
     session_settings: SessionSettings | None = None
 
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
-        self.session_id, self.engine, self.budget = session_id, engine, check_budget(budget)
-        self.session = required_session(session_id, "a session id")
+        self.session_id, self.engine, self.budget = session_id, engine, adapter.check_budget(budget)
+        self.session = adapter.required_session(session_id, "a session id")
         #: What is sent besides the items, in tokens, and to which model, as far as this session knows.
         self._overhead = 0
         self._model: str | None = None
@@ -62,16 +62,15 @@ class LosslessSession:
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """Keep new items; when the call returns they are on the disk."""
         if items:
-            new: Any = [item_as_json(item) for item in items]
+            new: Any = [_item_json(item) for item in items]
             await asyncio.to_thread(self._limits.store, self.session, new_messages=new)
 
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._overhead, self._model = (
-            overhead_tokens(given.instructions, agent_tool_definitions(data.agent)),
-            _name(data.agent),
-        )
+        self._overhead = overhead_tokens(given.instructions, _tool_definitions(data.agent))
+        name = getattr(data.agent.model, "model", data.agent.model)
+        self._model = name if isinstance(name, str) and name else None
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
 
     async def pop_item(self) -> TResponseInputItem | None:
@@ -91,16 +90,23 @@ class LosslessSession:
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
-        """The recall tools for this session's agents."""
         self._overhead = self._overhead or recall_tool_tokens(policy=False)
-        return [recall_tool(tool, self._answer) for tool in TOOLS]
+        return [self._tool(tool.name, tool.help, tool.schema) for tool in TOOLS]
 
-    def _answer(self, name: str, arguments: Any) -> str:
-        return recall_text(self.engine, self.session, name, arguments, self._item_budget // ANSWER_SHARE)
+    def _tool(self, name: str, help: str, schema: dict[str, Any]) -> FunctionTool:
+        async def invoke(_: Any, arguments: str) -> str:
+            try:
+                given = json.loads(arguments or "{}")
+            except ValueError:
+                given = arguments
+            limit = self._item_budget // adapter.ANSWER_SHARE
+            return await asyncio.to_thread(recall_text, self.engine, self.session, name, given, limit)
+
+        return FunctionTool(name, help, schema, invoke, strict_json_schema=False)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
-        budget, items = self._item_budget, [item_as_json(item) for item in items]
+        budget, items = self._item_budget, [_item_json(item) for item in items]
         self._sent = window_tokens(items)
         if self._sent <= budget:
             return items
@@ -110,12 +116,11 @@ class LosslessSession:
         new = shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
         made = [*(self._assembled(window_tokens(new)) if place else ()), *new]
         self._sent = window_tokens(made)
-        warn_over_budget(self._sent - budget, "items that are not stored yet do not fit")
+        adapter.warn_over_budget(self._sent - budget, "items that are not stored yet do not fit")
         return made
 
     @property
     def _item_budget(self) -> int:
-        """What the items may take."""
         return self._limits.capacity(self.session)
 
     @property
@@ -157,7 +162,21 @@ class _Counting(RunHooks[Any]):
         await asyncio.to_thread(self._session.counted, response.usage.input_tokens)
 
 
-def _name(agent: Any) -> str | None:
-    """The name of an agent's model, as far as it has one."""
-    name = getattr(agent.model, "model", agent.model)
-    return name if isinstance(name, str) and name else None
+def _item_json(item: Any) -> Any:
+    """An item as an object of JSON; the SDK has some of its own."""
+    return item.model_dump(mode="json", exclude_unset=True) if hasattr(item, "model_dump") else item
+
+
+def _tool_definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
+    """What is sent of an agent's tools; those of its MCP servers as the SDK has just listed them."""
+    listed = (tool for server in agent.mcp_servers for tool in _listed(server))
+    return adapter.tool_definitions([*agent.tools, *listed])
+
+
+def _listed(server: MCPServer) -> list[Any]:
+    """A server's tools without those that names rule out; what a function would rule out is counted."""
+    names: Any = getattr(server, "tool_filter", None)
+    names = names if isinstance(names, dict) else {}
+    blocked = names.get("blocked_tool_names", ())
+    listed = [tool for tool in server.cached_tools or () if tool.name not in blocked]
+    return [tool for tool in listed if tool.name in names.get("allowed_tool_names", (tool.name,))]

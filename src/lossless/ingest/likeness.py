@@ -47,6 +47,8 @@ _NUMBER = re.compile(r"\d+")
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
 #: What a host writes in place of removed text: a label in brackets, asterisks, a sentence that says so.
 _LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\{[^{}]{0,80}\}|\([^()]{0,120}\)|\*{3,}|█+|…|\.{3}")
+#: The same in what people and models say: remarks in parentheses are their own words.
+_FIRM_LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\*{3,}|█+|…|\.{3}")
 _TAKEN_OUT = re.compile(
     r"redact|mask|remov|omit|truncat|clear|hidden|elid|trimm|prun|compact|shorten|left out|cut off|snip|x{3,}"
     r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|^(?:\*{3,}|█+|…|\.{3})$",
@@ -115,12 +117,14 @@ def score_likeness(stored: Message, shown: Message) -> float:
         and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
     ):
         # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
-        return 0.0 if stored.tool_calls or not shown.content.startswith(stored.content) else 0.9
+        is_begun = stored.content and not stored.tool_calls and shown.content.startswith(stored.content)
+        return 0.9 if is_begun else 0.0
     if stored.role == "user":
         framed = words_in_frame(stored.content), words_in_frame(shown.content)
         if framed != (None, None) and (framed[0] or stored.content).strip() == (framed[1] or shown.content).strip():
             return 1.0
-    if stored.role == "assistant" and stored.content and shown.content.startswith(stored.content):
+    begun = stored.content.rstrip("\ufffd")  # a stream may be cut inside a character
+    if stored.role == "assistant" and begun and shown.content.startswith(begun):
         return 1.0
     if _REFERENCE.search(stored.content):
         return 0.75
@@ -154,7 +158,8 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
         return False
     if not theirs.strip():
         return bool(shown.parts) or shown.role == "tool"
-    return _stands_for(theirs, mine) or _is_marked_part(mine, theirs)
+    is_result = shown.role == "tool"
+    return _stands_for(theirs, mine, is_result=is_result) or _is_marked_part(mine, theirs, is_result=is_result)
 
 
 def is_cut_result(stored: Message, shown: Message) -> bool:
@@ -312,30 +317,32 @@ def _is_part_of(part: str, whole: str) -> bool:
     return _follow_in(pieces, whole)
 
 
-def _stands_for(text: str, whole: str) -> bool:
+def _stands_for(text: str, whole: str, *, is_result: bool) -> bool:
     """Whether only a host's marker is left of a text; in place of another text it is an edit."""
     if text.strip() in whole:
         return False
-    if _is_label(text):
-        return not _is_label(whole)
-    return len(text.strip()) < len(whole) and _is_cut_line(text) and not _is_cut_line(whole)
+    label = _LABEL if is_result else _FIRM_LABEL
+    if _is_label(text, label):
+        return not _is_label(whole, label)
+    return is_result and len(text.strip()) < len(whole) and _is_cut_line(text) and not _is_cut_line(whole)
 
 
-def _is_label(text: str) -> bool:
-    labels = _LABEL.findall(text)
-    return bool(labels) and not re.search(r"\w", _LABEL.sub("", text)) and any(map(_TAKEN_OUT.search, labels))
+def _is_label(text: str, label: re.Pattern[str]) -> bool:
+    labels = label.findall(text)
+    return bool(labels) and not re.search(r"\w", label.sub("", text)) and any(map(_TAKEN_OUT.search, labels))
 
 
 def _is_cut_line(text: str) -> bool:
     return _CUT_LINE.fullmatch(text.strip()) is not None
 
 
-def _is_marked_part(mine: str, theirs: str) -> bool:
+def _is_marked_part(mine: str, theirs: str, *, is_result: bool) -> bool:
     """Whether a text is another one with markers in place of words: everything around the markers is unchanged."""
-    marks = [found for found in _LABEL.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
+    label = _LABEL if is_result else _FIRM_LABEL
+    marks = [found for found in label.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
     if all(found[0] in ("…", "...") for found in marks) and len(mine) < _LONG:
         marks = []
-    if _is_cut_at_a_line(mine, theirs, on_its_own=bool(marks)):
+    if (marks or is_result) and _is_cut_at_a_line(mine, theirs):
         return True
     if not marks:
         return False
@@ -348,19 +355,17 @@ def _is_marked_part(mine: str, theirs: str) -> bool:
     return 0 < sum(map(len, kept)) < len(mine.strip()) and _follow_in(kept, mine)
 
 
-def _is_cut_at_a_line(mine: str, theirs: str, *, on_its_own: bool) -> bool:
-    """Whether a text begins, and possibly ends, like another one, and the text between says that words are missing.
+def _is_cut_at_a_line(mine: str, theirs: str) -> bool:
+    """Whether a text begins, and possibly ends, like another one, and a line between says that words are missing.
 
-    `on_its_own` requires a line with nothing else.
+    That line is shorter than what it stands for.
     """
     start = next((n for n, (one, other) in enumerate(zip(mine, theirs, strict=False)) if one != other), len(theirs))
     first = start + len(theirs[start:]) - len(theirs[start:].lstrip())
     found = _CUT_LINE.match(theirs, first)
-    if found is None or start == 0 or found[0].strip() in mine:
+    if found is None or "\n" not in theirs[max(0, start - 1) : first] or found[0].strip() in mine:
         return False
-    if on_its_own and "\n" not in theirs[start - 1 : first]:
-        return False
-    return mine.rstrip().endswith(theirs[found.end() :].strip())
+    return len(theirs) < len(mine) and mine.rstrip().endswith(theirs[found.end() :].strip())
 
 
 def _follow_in(pieces: Sequence[str], text: str) -> bool:

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from lossless.ingest.sequences import best_in_order, longest_chain, overlap
+from lossless.ingest.sequences import best_in_order, longest_chain, longest_common, near_places, overlap, runs_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -29,10 +29,9 @@ ALIKE = 0.5
 VERY_ALIKE = 0.85
 #: So many equal messages in a row are not a coincidence.
 SURE = 3
-#: The maximum number of pairs compared between two anchors; beyond it only near ones are.
+#: The maximum number of pairs compared between two anchors; beyond it each message takes the next equal row.
 _MAX_CELLS = 65_536
-_MAX_COMPARED = 256
-#: How far from its position a message is compared in a long gap.
+#: How far before the first known row a message may have come from.
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
@@ -41,7 +40,7 @@ _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "use
 
 _SPEAKERS = ("user", "assistant")
 #: Roles, and whether very short, of messages that say which branch it is.
-_SAID = (("user", False), ("user", True), ("assistant", False))
+_BRANCH_SIGNS = (("user", False), ("user", True), ("assistant", False))
 
 #: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
@@ -116,15 +115,15 @@ def match(
     *,
     last: Collection[int] | None = None,
     follows: bool = False,
-    has_left: Callable[[int], bool] | None = None,
+    is_abandoned: Callable[[int], bool] | None = None,
 ) -> MatchResult:
     """Align shown messages with stored rows, both oldest first.
 
     `last` are the rows that were shown before, None when unknown. `follows` means that both begin at the same position:
-    what precedes them is equal. `has_left` says whether a shown message equals one that has left the context and is not
-    among the rows.
+    what precedes them is equal. `is_abandoned` says whether a shown message equals one that has left the context and is
+    not among the rows.
     """
-    found = _Matcher(shown, stored, pair, last, follows, has_left or (lambda _: False))
+    found = _Matcher(shown, stored, pair, last, follows, is_abandoned or (lambda _: False))
     found.find_anchors()
     found.fill_gaps()
     found.find_moved()
@@ -141,9 +140,9 @@ class _Matcher:
         pair: MessageComparer,
         last: Collection[int] | None,
         follows: bool,
-        has_left: Callable[[int], bool],
+        is_abandoned: Callable[[int], bool],
     ) -> None:
-        self.shown, self.stored, self.pair, self.has_left = shown, stored, pair, has_left
+        self.shown, self.stored, self.pair, self.is_abandoned = shown, stored, pair, is_abandoned
         self.last = None if last is None else frozenset(last)
         self.follows = follows
         self.rows: dict[int, int] = {n: one.known for n, one in enumerate(shown) if one.known is not None}
@@ -160,6 +159,7 @@ class _Matcher:
     def find_anchors(self) -> None:
         """The certain pairs, as the longest chain whose order agrees on both sides."""
         anchors = dict(self.rows)
+        self.follows = self.follows and not self._has_moved_on()
         if self.follows:
             anchors |= self._common_beginning()
         landmarks = self._landmarks(anchors)
@@ -184,6 +184,26 @@ class _Matcher:
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
+                self._pair_neighbours(w, s)
+
+    def _pair_neighbours(self, w: int, s: int, minimum: float = ALIKE, steps: Sequence[int] = (1, -1)) -> list[int]:
+        """Pair messages that are still next to one that was moved, or that is shown again: the same, or versions."""
+        found: list[int] = []
+        for step in steps:
+            n = step
+            while self._is_neighbour(w + n, s + n, minimum):
+                self._pair_all([(w + n, s + n)], alike=True)
+                found.append(w + n)
+                n += step
+        return found
+
+    def _is_neighbour(self, w: int, s: int, minimum: float) -> bool:
+        if not (0 <= w < len(self.shown) and 0 <= s < len(self.stored)) or w in self.rows or s in self.taken:
+            return False
+        if self._is_equal(w, s) or not self.pair.may_be(w, s):
+            return self._same(w, s)
+        likeness = self.pair.likeness(w, s)
+        return likeness >= minimum or (likeness >= ALIKE and self.pair.is_lesser(w, s))
 
     def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
@@ -221,6 +241,14 @@ class _Matcher:
         new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
         return {n: n for n in range(next(new, len(both)))}
 
+    def _has_moved_on(self) -> bool:
+        """Whether the few very short texts at the beginning are also right before a later row, which is shown next."""
+        size = len(self._common_beginning())
+        if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
+            return False
+        later = range(size + 1, len(self.stored))
+        return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)
+
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
         """Equal messages that occur once on either side, except system prompts."""
         taken = set(anchors.values())
@@ -229,7 +257,7 @@ class _Matcher:
         once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
         places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
         pairs = [(w, places[one.mark]) for w, one in free if once[0][one.mark] == 1 and one.mark in places]
-        return {w: s for w, s in pairs if self.pair.may_be(w, s)}
+        return {w: s for w, s in pairs if (self._has_moved if self.shown[w].is_short else self.pair.may_be)(w, s)}
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
@@ -242,10 +270,10 @@ class _Matcher:
         is_short = self.shown[w].is_short
         if any(self._is_equal(w + n, s + n) and not (is_short and self.shown[w + n].role == "system") for n in (1, -1)):
             return True
-        further = [n for n in (1, -1) if self._is_equal(w + n, self._next_said(s, n))]
+        further = [n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
         return any(not is_short or not self.shown[w + n].is_short for n in further)
 
-    def _next_said(self, s: int, step: int) -> int:
+    def _next_spoken(self, s: int, step: int) -> int:
         """The next row that is neither a tool result nor followed by one."""
         s += step
         while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
@@ -316,9 +344,11 @@ class _Matcher:
             return [(head, newest)]
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
-            if all(self._is_almost(w, s) for w, s in pairs):
-                self.alike.update(w for w, s in pairs if self.shown[w].mark != self.stored[s].mark)
-                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else 0
+            reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
+            late = [w for w, _ in pairs[reworded + 1 :] if self.shown[w].is_short]  # the host may have continued there
+            if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
+                self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
+                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
                 return pairs
         return []
 
@@ -342,10 +372,14 @@ class _Matcher:
             return
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
-            left = n > 0 or self.follows or self._begins_as_before()
+            anchored_before = n > 0 or self.follows or self._begins_as_before()
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
-            self._fill(free, rows, left=left, right=self._is_firm(n, free))
+            anchored_after = self._is_firm(n, free)
+            if n == len(ends) - 2 and self._is_rewritten_to_end(free, rows):
+                self._pair_all(zip(free, rows, strict=False), alike=True)
+                break
+            self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
         self._count_short_end()
 
     def _is_firm(self, n: int, shown: list[int]) -> bool:
@@ -400,28 +434,45 @@ class _Matcher:
             self.chain = pairs[:1]
             self.fill_gaps()
 
+    def _is_rewritten_to_end(self, shown: list[int], rows: list[int]) -> bool:
+        """Whether all longer texts are other words for their rows, to the end of the last window: a translation.
+
+        Tool calls and results may be unchanged.
+        """
+        if not rows or not 0 <= len(shown) - len(rows) <= max(_FEW, len(rows)):
+            return False
+        pairs = [*((w, s) for w, s in self.rows.items() if w not in self.cuts), *zip(shown, rows, strict=False)]
+        same = [(w, s) for w, s in pairs if self._is_equal(w, s) and not self.shown[w].is_short]
+        if any(self.shown[w].role == "user" for w, _ in same) or not all(self._was_shown(s) for s in rows):
+            return False
+        if not all(self.pair.uses_tools(s) for _, s in same) or not all(self.pair.may_be(w, s) for w, s in pairs):
+            return False
+        return self.pair.are_rewritten(
+            [(w, s) for w, s in pairs if self.shown[w].role != "tool" and not self._is_equal(w, s)]
+        )
+
     def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
         """Whether most messages differ: the first message was edited, and the host continued from there."""
-        said = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
-        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in said) <= len(said)
+        spoken = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
+        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)
 
-    def _fill(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
+    def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
             return
-        equal = self._equal_in_order(shown, rows, left=left)
-        if not right:
+        equal = self._equal_in_order(shown, rows, anchored_before=anchored_before)
+        if not anchored_after:
             equal = self._without_late_words(self._led_by_first(equal, shown, rows), shown[0] - rows[0])
         for w, s in equal:
             self._pair(w, s)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
-            is_left, is_right = left or n > 0, right or n < len(ends) - 2
+            is_before, is_after = anchored_before or n > 0, anchored_after or n < len(ends) - 2
             some = [one for one in shown if w < one < next_w]
             others = [one for one in rows if s < one < next_s]
-            is_sure = right or (is_right and not self.shown[next_w].is_short)
-            is_sure = is_sure or (is_right and all(self.shown[one].role == "system" for one in some))
-            self._fill_alike(some, others, left=is_left, right=is_sure)
-        if not right:
+            is_sure = anchored_after or (is_after and not self.shown[next_w].is_short)
+            is_sure = is_sure or (is_after and all(self.shown[one].role == "system" for one in some))
+            self._fill_alike(some, others, anchored_before=is_before, anchored_after=is_sure)
+        if not anchored_after:
             self.ambiguous += sum(self.shown[w].is_short and not self._follows_its_row(w, s) for w, s in equal)
 
     def _follows_its_row(self, w: int, s: int) -> bool:
@@ -437,14 +488,14 @@ class _Matcher:
     def _is_edited(self, w: int) -> bool:
         return w in self.versions and not self.pair.is_lesser(w, self.rows[w])
 
-    def _equal_in_order(self, shown: list[int], rows: list[int], *, left: bool) -> list[tuple[int, int]]:
+    def _equal_in_order(self, shown: list[int], rows: list[int], *, anchored_before: bool) -> list[tuple[int, int]]:
         """Equal messages in their order, as many as possible; those next to the anchor take precedence.
 
         Without a certain message before, an equal one counts only if it was shown before or is next to what is certain
         after it: an isolated old short text does not.
         """
-        found = self._common(shown, rows, from_left=left)
-        if left:
+        found = self._common(shown, rows, from_start=anchored_before)
+        if anchored_before:
             return found
         kept: list[tuple[int, int]] = []
         next_w, next_s = shown[-1] + 1, rows[-1] + 1
@@ -459,8 +510,10 @@ class _Matcher:
         """Of scattered very short texts, only those at the beginning of what is shown count."""
         if not pairs or pairs[0][0] == shown[0] or not all(self.shown[w].is_short for w, _ in pairs):
             return pairs
-        first = self._common(shown[:1], rows, from_left=True)
-        return first + self._common(shown[1:], [s for s in rows if s > first[0][1]], from_left=True) if first else pairs
+        first = self._common(shown[:1], rows, from_start=True)
+        return (
+            first + self._common(shown[1:], [s for s in rows if s > first[0][1]], from_start=True) if first else pairs
+        )
 
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
         """Without a certain message after them, very short texts after something new are new as well, or were moved.
@@ -472,7 +525,7 @@ class _Matcher:
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
-            is_there = is_there and not self._is_behind_left(w, {one for one, _ in kept})
+            is_there = is_there and not self._is_behind_abandoned(w, {one for one, _ in kept})
             if self._is_edited(w - 1):
                 is_there = is_there and self.rows[w - 1] == s - 1
             if not is_next or self._is_edited(w - 1):
@@ -493,52 +546,29 @@ class _Matcher:
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
         """Whether the last user message or longer answer before both is the same in different words, or very short."""
-        said = (n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _SAID)
-        n = next(said, 0)
+        signs = (
+            n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
+        )
+        n = next(signs, 0)
         is_open = n == 0 or self.shown[w - n].is_short
         return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
 
-    def _is_behind_left(self, w: int, found: Collection[int]) -> bool:
+    def _is_behind_abandoned(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
         for one in range(w - 1, -1, -1):
             if one in self.rows or one in found:
                 return False
             if not self.shown[one].is_short:
-                return self.has_left(one)
+                return self.is_abandoned(one)
         return False
 
-    def _common(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
+    def _common(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
         """A longest common subsequence; of equally long ones the one nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
             return self._common_greedily(shown, rows)
-        if not from_left:
-            shown, rows = shown[::-1], rows[::-1]
-        lengths = [[0] * (len(rows) + 1) for _ in range(len(shown) + 1)]
-        for i in range(len(shown) - 1, -1, -1):
-            for j in range(len(rows) - 1, -1, -1):
-                if self._same(shown[i], rows[j]):
-                    lengths[i][j] = lengths[i + 1][j + 1] + 1
-                else:
-                    lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
-        found: list[tuple[int, int]] = []
-        i = j = 0
-        while lengths[i][j]:
-            i, j = self._nearest(shown, rows, (i, j), lengths)
-            found.append((shown[i], rows[j]))
-            i, j = i + 1, j + 1
-        return found if from_left else found[::-1]
-
-    def _nearest(
-        self, shown: list[int], rows: list[int], start: tuple[int, int], lengths: list[list[int]]
-    ) -> tuple[int, int]:
-        """The next pair of a longest common subsequence with the smallest total distance on both sides."""
-        i, j = start
-        for further in range(len(shown) - i + len(rows) - j):
-            for n in range(max(0, further - len(rows) + j + 1), min(further, len(shown) - i - 1) + 1):
-                a, b = i + n, j + further - n
-                if lengths[a][b] == lengths[i][j] and self._same(shown[a], rows[b]):
-                    return a, b
-        raise AssertionError("a common subsequence has a next pair")
+        if from_start:
+            return longest_common(shown, rows, self._same)
+        return longest_common(shown[::-1], rows[::-1], self._same)[::-1]
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -560,24 +590,26 @@ class _Matcher:
 
     # -- versions
 
-    def _fill_alike(self, shown: list[int], rows: list[int], *, left: bool, right: bool) -> None:
+    def _fill_alike(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         """A gap without equal messages: those at the same position between two certain ones, or similar ones."""
         if not shown or not rows:
             return
-        if left and right and self._may_all_be(shown, rows):
+        if anchored_before and anchored_after and self._may_all_be(shown, rows):
             self._pair_all(zip(shown, rows, strict=True))
             return
         self._fill_cut(shown, rows)
         shown, rows = [w for w in shown if w not in self.rows], [s for s in rows if s not in self.taken]
-        pairs = self._alike(shown, rows, from_left=left)
-        if not right:
+        pairs = self._alike(shown, rows, from_start=anchored_before)
+        if not anchored_after:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
+        if pairs and not anchored_before:
+            self._pair_neighbours(*pairs[0], steps=(-1,))
         ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             some = [one for one in shown if w < one < next_w]
             others = [one for one in rows if s < one < next_s]
-            is_inside = (left or n > 0) and (right or n < len(ends) - 2)
+            is_inside = (anchored_before or n > 0) and (anchored_after or n < len(ends) - 2)
             if pairs and is_inside and some and self._may_all_be(some, others):
                 self._pair_all(zip(some, others, strict=True))
 
@@ -590,7 +622,7 @@ class _Matcher:
         for w, s in pairs:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
-            is_edit = (kept or edit in self.rows) and not self._is_equal(edit, row)
+            is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
             is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
@@ -608,7 +640,7 @@ class _Matcher:
             if alike and w in self.versions:
                 self.alike.add(w)
 
-    def _alike(self, shown: list[int], rows: list[int], *, from_left: bool) -> list[tuple[int, int]]:
+    def _alike(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
         """The pairs of similar messages in order with the highest total score; of many only near ones.
 
         Of equally good ones those nearest to the anchor. Without an anchor before it, a message in place of several
@@ -617,15 +649,15 @@ class _Matcher:
         places, last = {s: j for j, s in enumerate(rows)}, sorted(self.last or ())
         scores: dict[tuple[int, int], float] = {}
         for i, w in enumerate(shown):
-            for s in _near(i, len(shown), rows):
+            for s in near_places(i, len(shown), rows):
                 if self.shown[w].mark != self.stored[s].mark and self.pair.may_be(w, s):
                     score = self.pair.likeness(w, s)
-                    is_summary = not from_left and last[w : w + 1] != [s]
+                    is_summary = not from_start and last[w : w + 1] != [s]
                     is_summary = is_summary and len(rows) - places[s] > len(shown) - i
                     if score >= (VERY_ALIKE if is_summary else ALIKE):
                         scores[i, places[s]] = score
         width, height = len(shown), len(rows)
-        if from_left:
+        if from_start:
             return [(shown[i], rows[j]) for i, j in best_in_order(scores, width, height)]
         turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
         best = best_in_order(turned, width, height)
@@ -634,17 +666,17 @@ class _Matcher:
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and one that is shown as several."""
         for i, w in enumerate(shown):
-            free = [s for s in _near(i, len(shown), rows) if s not in self.taken]
+            free = [s for s in near_places(i, len(shown), rows) if s not in self.taken]
             free = [s for s in free if self.stored[s].role == self.shown[w].role in _SPEAKERS]
-            run = next((run for run in _runs(free) if self.pair.holds(w, run)), None)
+            run = next((run for run in runs_of(free) if self.pair.holds(w, run)), None)
             if run is not None:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
         for j, s in enumerate(rows):
-            left = [w for w in _near(j, len(rows), shown) if w not in self.rows and s not in self.taken]
-            left = [w for w in left if self.shown[w].role == self.stored[s].role in _SPEAKERS]
-            parts = next((run for run in _runs(left) if self.pair.is_held(run, s)), None)
+            free = [w for w in near_places(j, len(rows), shown) if w not in self.rows and s not in self.taken]
+            free = [w for w in free if self.shown[w].role == self.stored[s].role in _SPEAKERS]
+            parts = next((run for run in runs_of(free) if self.pair.is_held(run, s)), None)
             if parts is not None:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
@@ -668,8 +700,9 @@ class _Matcher:
             within = (n for n in places if self._was_shown(n) and n > since and self._has_moved(w, n))
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
-                self.ambiguous += not is_system
-                self.strayed.add(w)
+                moved = [w] if is_system else [w, *self._pair_neighbours(w, s, 1.0)]
+                self.ambiguous += 0 if is_system else len(moved)
+                self.strayed.update(moved)
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing contradicts it; the result of another call with the same id and text does."""
@@ -699,23 +732,23 @@ class _Matcher:
         """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""
         seen = [s for s in run if self.last is None or s in self.last]
         gone.update((s, "transient") for s in seen if self.stored[s].role == "system" and self._was_shown(s))
-        said = [s for s in run if self.stored[s].role != "system"]
-        roles = [self.stored[s].role for s in said]
+        spoken = [s for s in run if self.stored[s].role != "system"]
+        roles = [self.stored[s].role for s in spoken]
         first, end = self._shown_between(before, after)
         new = [w for w in range(first + 1, end) if w not in self.rows and self.shown[w].role != "system"]
         is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
-        if not (is_replaced or roles in list(_EXCHANGES)) or not set(said) <= set(seen):
+        if not (is_replaced or roles in list(_EXCHANGES)) or not set(spoken) <= set(seen):
             return
-        if any(self.pair.uses_tools(s) for s in said) or self._saves_room(before, after, is_replaced=is_replaced):
+        if any(self.pair.uses_tools(s) for s in spoken) or self._saves_space(before, after, is_replaced=is_replaced):
             return
-        gone.update((s, "removed") for s in said)
+        gone.update((s, "removed") for s in spoken)
 
     def _shown_between(self, before: int, after: int) -> tuple[int, int]:
         """The shown messages that match two rows."""
         first = max((w for w, s in self.rows.items() if s == before), default=-1)
         return first, min((w for w, s in self.rows.items() if s == after), default=len(self.shown))
 
-    def _saves_room(self, before: int, after: int, *, is_replaced: bool) -> bool:
+    def _saves_space(self, before: int, after: int, *, is_replaced: bool) -> bool:
         """Whether the host says that it omits something here, or has done so before at this position."""
         first, end = self._shown_between(before, after)
         if any(w not in self.rows and self.pair.is_gap_mark(w) for w in range(first + 1, end)):
@@ -741,18 +774,3 @@ class _Matcher:
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
-
-
-def _near(place: int, size: int, others: Sequence[int]) -> list[int]:
-    """Elements near a position, counted from the beginning or from the end; all when there are few."""
-    if size * len(others) <= _MAX_COMPARED:
-        return list(others)
-    starts = sorted((place, place + len(others) - size))
-    near = [n for start in starts for n in range(start - _NEAR, start + _NEAR + 1) if 0 <= n < len(others)]
-    return [others[n] for n in dict.fromkeys(sorted(near))]
-
-
-def _runs(places: Sequence[int]) -> list[list[int]]:
-    bounds = [(first, end) for first in range(len(places)) for end in range(first + 2, min(len(places), first + 8) + 1)]
-    runs = [list(places[first:end]) for first, end in bounds if places[end - 1] - places[first] == end - 1 - first]
-    return sorted(runs, key=len, reverse=True)

@@ -206,7 +206,7 @@ def plan_window(
         pair,
         last=None if stored.last is None else [n for n, row in enumerate(stored.rows) if row.id in stored.last],
         follows=stored.follows,
-        has_left=lambda n: events[n].fingerprint in hidden_prints(),
+        is_abandoned=lambda n: events[n].fingerprint in hidden_prints(),
     )
     rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
     for n, row in enumerate(known):

@@ -195,10 +195,10 @@ def context_prompts(archive: Archive, conversation: Conversation) -> list[TailRo
 
 def _unclaimed(archive: Archive, conversation: Conversation) -> list[TailRow]:
     """The rows after the last one from a producer without entry ids: usually few."""
-    for most in (_FEW_ROWS, _ADOPTION_ROWS):
-        rows = archive.messages.tail(conversation.id, most)
+    for limit in (_FEW_ROWS, _ADOPTION_ROWS):
+        rows = archive.messages.tail(conversation.id, limit)
         last = max((n for n, row in enumerate(rows) if row.claimed), default=-1)
-        if last >= 0 or len(rows) < most:
+        if last >= 0 or len(rows) < limit:
             break
     return rows[last + 1 :]
 

@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+#: The maximum number of pairs of which all are compared; beyond it only near ones are, and how near.
+_MAX_COMPARED, _NEAR = 256, 4
+
 
 def overlap(
     shown: Sequence[bytes], before: Sequence[bytes], is_short: Callable[[int], bool] = lambda _: True
@@ -90,3 +93,44 @@ def best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: i
         else:
             i += 1
     return found
+
+
+def longest_common(
+    shown: Sequence[int], rows: Sequence[int], is_same: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """A longest common subsequence; of equally long ones the one nearest to the start."""
+    lengths = [[0] * (len(rows) + 1) for _ in range(len(shown) + 1)]
+    for i in range(len(shown) - 1, -1, -1):
+        for j in range(len(rows) - 1, -1, -1):
+            if is_same(shown[i], rows[j]):
+                lengths[i][j] = lengths[i + 1][j + 1] + 1
+            else:
+                lengths[i][j] = max(lengths[i + 1][j], lengths[i][j + 1])
+    found: list[tuple[int, int]] = []
+    i = j = 0
+    while lengths[i][j]:
+        i, j = next(
+            (a, b)
+            for total in range(len(shown) - i + len(rows) - j)  # of the distances on both sides
+            for a in range(max(i, i + total - len(rows) + j + 1), min(i + total, len(shown) - 1) + 1)
+            if lengths[a][b := j + total - a + i] == lengths[i][j] and is_same(shown[a], rows[b])
+        )
+        found.append((shown[i], rows[j]))
+        i, j = i + 1, j + 1
+    return found
+
+
+def near_places(place: int, size: int, others: Sequence[int]) -> list[int]:
+    """Elements near a position, counted from the beginning or from the end; all when there are few."""
+    if size * len(others) <= _MAX_COMPARED:
+        return list(others)
+    starts = sorted((place, place + len(others) - size))
+    near = [n for start in starts for n in range(start - _NEAR, start + _NEAR + 1) if 0 <= n < len(others)]
+    return [others[n] for n in dict.fromkeys(sorted(near))]
+
+
+def runs_of(places: Sequence[int]) -> list[list[int]]:
+    """Runs of two to eight consecutive places, longest first."""
+    bounds = [(first, end) for first in range(len(places)) for end in range(first + 2, min(len(places), first + 8) + 1)]
+    runs = [list(places[first:end]) for first, end in bounds if places[end - 1] - places[first] == end - 1 - first]
+    return sorted(runs, key=len, reverse=True)

@@ -96,7 +96,7 @@ def accept_quarantined(archive: Archive, conversation_id: int, now: datetime) ->
         found = _get_quarantined(archive, conversation_id)
         if found.beside is not None:
             archive.conversations.archive(found.beside, "quarantine-accepted", now)
-        archive.conversations.accept(conversation_id, now)
+        archive.conversations.reopen(conversation_id, now)
         return archive.conversations.get(conversation_id)
 
 
@@ -104,7 +104,7 @@ def refuse_quarantined(archive: Archive, conversation_id: int, now: datetime) ->
     """Keep a quarantined conversation out of every prompt; it stays in the archive, and can be accepted later."""
     with archive.writing():
         _get_quarantined(archive, conversation_id)
-        archive.conversations.refuse(conversation_id, now)
+        archive.conversations.set_cause(conversation_id, "refused", now)
         return _get_quarantined(archive, conversation_id)
 
 

@@ -5,6 +5,7 @@ conversation is quarantined. A session that is open in two tabs gets a conversat
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 from lossless.ingest import events as incoming
@@ -267,7 +268,8 @@ class _WindowReader:
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
         has_lost = self._has_lost_prompts(mark)
-        if has_lost and same < SURE and all(map(self._is_short, self._items[:same])):  # it may be a later message
+        is_little = same < SURE and all(map(self._is_short, self._items[self._head : start]))
+        if is_little and (has_lost or self._is_shown_later(mark, start, last)):  # it may be a later message
             return None
         window = self._window(start)
         head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
@@ -285,6 +287,8 @@ class _WindowReader:
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
+        if plan.abandoned and plan.places and plan.places[0] is None and not self._has_ids():
+            plan = replace(plan, ambiguous=plan.ambiguous + self._count_short_before(start))
         if self._may_have_moved(mark, start, window):
             plan = replace(plan, ambiguous=plan.ambiguous + same)
             if len(self._items) >= mark.length and not any(plan.places) and not newer:
@@ -292,6 +296,20 @@ class _WindowReader:
                 last = mark.length
         rows_before = (0,) * self._head + mark.rows[last - same : last]
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
+
+    def _is_shown_later(self, mark: WindowMark, start: int, last: int) -> bool:
+        """Whether the last window has the beginning of this one, and what follows it, at a later position."""
+        begin = self._prints[_PRINT * self._head : _PRINT * (start + 1)]
+        prints = [mark.chain[n : n + len(begin)] for n in range(_PRINT * last, len(mark.chain), _PRINT)]
+        return start < len(self._items) and begin in prints
+
+    def _count_short_before(self, start: int) -> int:
+        """How many very short texts are right before a position: they may be repeats on another branch."""
+        before = (self._items[n] for n in range(start - 1, self._head - 1, -1))
+        return sum(1 for _ in takewhile(lambda item: self._is_short(item) and not self._uses_tools(item), before))
+
+    def _uses_tools(self, item: MessageLike) -> bool:
+        return any(event.message.tool_calls or event.message.tool_results for event in incoming.read_events([item])[0])
 
     def _may_have_moved(self, mark: WindowMark, start: int, window: IncomingWindow) -> bool:
         """Whether the few very short messages that a window begins with, as the last one, are also the end of that."""

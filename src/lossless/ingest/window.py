@@ -23,6 +23,7 @@ from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, Mess
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence
@@ -221,13 +222,13 @@ class RowComparer:
         event = self._events[shown]
         if event.message.role == "system" or (event.message.role == "tool" and not self._is_same_call(shown, row)):
             return 0.0
-        return likeness.score_likeness(self._load(row), event.message)
+        return likeness.score_likeness(self._load(row), self._message(shown))
 
     def holds(self, shown: int, rows: Sequence[int]) -> bool:
-        return likeness.contains_all(self._events[shown].message, [self._load(row) for row in rows])
+        return likeness.contains_all(self._message(shown), [self._load(row) for row in rows])
 
     def is_held(self, shown: Sequence[int], row: int) -> bool:
-        return likeness.is_contained([self._events[one].message for one in shown], self._load(row))
+        return likeness.is_contained([self._message(one) for one in shown], self._load(row))
 
     def uses_tools(self, row: int) -> bool:
         message = self._load(row)
@@ -237,10 +238,10 @@ class RowComparer:
         return likeness.is_gap_mark(self._events[shown].message)
 
     def is_lesser(self, shown: int, row: int) -> bool:
-        return likeness.is_reduction(self._load(row), self._events[shown].message)
+        return likeness.is_reduction(self._load(row), self._message(shown))
 
     def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        both = [(self._load(row), self._events[shown].message) for shown, row in pairs]
+        both = [(self._load(row), self._message(shown)) for shown, row in pairs]
         return likeness.are_rewritten(both)
 
     def _is_same_call(self, shown: int, row: int) -> bool:
@@ -248,9 +249,15 @@ class RowComparer:
         mine = next((self._load(n) for n in range(row, -1, -1) if self._rows[n].role == "assistant"), None)
         before = (self._events[n].message for n in range(shown, -1, -1))
         theirs = next((message for message in before if message.role == "assistant"), None)
-        if mine is None or theirs is None:
-            return mine is theirs
+        if mine is None or theirs is None:  # a window that begins with results: their ids agree
+            return theirs is None
         return not mine.tool_calls or not theirs.tool_calls or likeness.score_likeness(mine, theirs) == 1.0
+
+    def _message(self, shown: int) -> Message:
+        """A shown message with its text as rows have it: without lone surrogates."""
+        message = self._events[shown].message
+        content = storable_text(message.content)
+        return message if content == message.content else replace(message, content=content)
 
     def _load(self, row: int) -> Message:
         if row not in self._loaded:

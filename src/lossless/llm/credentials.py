@@ -190,7 +190,6 @@ class Credential:
     source: str = ""
 
     def redact(self, text: str) -> str:
-        """`text` with the secret masked."""
         return text.replace(self.secret, "[secret]") if len(self.secret) >= 6 else text
 
 
@@ -223,7 +222,12 @@ def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -
             return found
     except ModelAuth as error:
         problem = error
-    found = _from_environment(provider, sources.environ) or custom_provider(provider, sources)[2]
+    names: list[tuple[str, CredentialKind]] = [(name, "api_key") for name in key_variables(provider)]
+    names += [(name, "bearer") for name in _BEARER_VARIABLES.get(provider, ())]
+    for name, kind in names:
+        if secret := sources.environ.get(name, "").strip():
+            return Credential(secret, kind, f"environment ({name})")
+    found = custom_provider(provider, sources)[2]
     if found is None and problem is not None:
         raise problem
     return found
@@ -244,18 +248,11 @@ def custom_provider(provider: str, sources: CredentialSources) -> tuple[str, str
     path = sources.models_file or _beside_profiles(sources, "models.json")
     document = read_json_file(path) if path is not None else None
     entry = _inner(_inner(document, "providers"), provider)
-    key = _expand(_text(entry, "apiKey"), sources.environ)
+    key = _text(entry, "apiKey")
+    if named := _VARIABLE_NAME.fullmatch(key):  # not a literal key, but the variable that holds it
+        key = sources.environ.get(named[1], "") if named[1] else sources.environ.get(key, key)
     credential = Credential(key, source=f"models file ({provider})") if key else None
     return _text(entry, "baseUrl"), _text(entry, "api"), credential
-
-
-def _from_environment(provider: str, environ: Mapping[str, str]) -> Credential | None:
-    names: list[tuple[str, CredentialKind]] = [(name, "api_key") for name in key_variables(provider)]
-    names += [(name, "bearer") for name in _BEARER_VARIABLES.get(provider, ())]
-    for name, kind in names:
-        if secret := environ.get(name, "").strip():
-            return Credential(secret, kind, f"environment ({name})")
-    return None
 
 
 def _from_profiles(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
@@ -289,12 +286,3 @@ def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:
     usual = sources.state_dir / "agents" / sources.agent / "agent" / name
     older = sources.state_dir / "agent" / name
     return older if older.exists() and not usual.exists() else usual
-
-
-def _expand(value: str, environ: Mapping[str, str]) -> str:
-    """A literal key, or the value of the variable that it names."""
-    match = _VARIABLE_NAME.fullmatch(value)
-    if match is None:
-        return value
-    name = match[1] or match[2]
-    return environ.get(name, "") if match[1] else environ.get(name, value)

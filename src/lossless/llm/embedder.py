@@ -94,7 +94,6 @@ def connect_embedder(settings: Settings) -> Embedder | None:
 
 
 def _from_address(address: str, model: str, texts: Sequence[str], seconds: float) -> list[Sequence[float]]:
-    """Vectors from an OpenAI-compatible `/embeddings`."""
     body = json.dumps({"model": model, "input": list(texts)}).encode()
     headers = {"Content-Type": "application/json"}
     if key := os.environ.get(KEY_VARIABLE):
@@ -177,7 +176,6 @@ def meaning_gains(question: Sequence[float], vectors: Sequence[tuple[int, bytes]
 
 @cache
 def has_numpy() -> bool:
-    """Whether vectors can be compared."""
     from importlib.util import find_spec
 
     return find_spec("numpy") is not None

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
     from pydantic_ai.exceptions import ModelAPIError
-    from pydantic_ai.messages import ModelMessage, ModelResponse
+    from pydantic_ai.messages import ModelResponse
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIResponsesModelSettings
 
@@ -121,17 +121,17 @@ class Endpoint:
 def provider_model(endpoint: Endpoint, timeout_seconds: float = 60.0, price: ModelPrice | None = None) -> Complete:
     """A provider's model as a callable. It makes one request and never retries."""
 
-    def run(prompt: Prompt) -> Completion:
-        """Runs the request in its own event loop: the calling thread may already have one."""
+    def complete(prompt: Prompt, /) -> Completion:
         import asyncio
 
-        return asyncio.run(_ask(endpoint, prompt, timeout_seconds))
-
-    def complete(prompt: Prompt, /) -> Completion:
         if not is_llm_installed():
             raise ModelDenied(_MISSING)
         endpoint.check()
-        answer, error = completion.run_within(lambda: run(prompt), timeout_seconds + _GRACE_SECONDS)
+
+        def run() -> Completion:  # in its own event loop: the calling thread may already have one
+            return asyncio.run(_ask(endpoint, prompt, timeout_seconds))
+
+        answer, error = completion.run_within(run, timeout_seconds + _GRACE_SECONDS)
         if answer is None:
             raise completion.as_lossless_error(error)
         return replace(answer, usage=completion.with_cost(answer.usage, price))
@@ -177,11 +177,13 @@ async def _request(endpoint: Endpoint, prompt: Prompt, tap: _Tap, seconds: float
     """The response through our own client, which never retries."""
     from pydantic_ai import exceptions
     from pydantic_ai.direct import model_request
+    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
 
     client, model = (_anthropic if endpoint.dialect == "anthropic-messages" else _openai)(endpoint, tap, seconds)
     async with client:
         settings = _settings(endpoint, model, prompt)
-        messages = _messages(prompt)
+        system = [SystemPromptPart(prompt.system)] if prompt.system else []
+        messages = [ModelRequest(parts=[*system, UserPromptPart(prompt.user)])]
         try:
             return await model_request(model, messages, model_settings=settings, instrument=False)
         except exceptions.ModelRequestRejectedError as error:
@@ -249,13 +251,6 @@ def _settings(endpoint: Endpoint, model: _Model, prompt: Prompt) -> OpenAIRespon
     return settings
 
 
-def _messages(prompt: Prompt) -> list[ModelMessage]:
-    from pydantic_ai.messages import ModelRequest, SystemPromptPart, UserPromptPart
-
-    system = [SystemPromptPart(prompt.system)] if prompt.system else []
-    return [ModelRequest(parts=[*system, UserPromptPart(prompt.user)])]
-
-
 def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
     """The library's response as a `Completion`; when it found no text, from the raw response."""
     from pydantic_ai.messages import TextPart
@@ -282,7 +277,6 @@ def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
 
 
 def _odd_answer(endpoint: Endpoint, body: object, error: Exception) -> Completion:
-    """Parses a response that the library rejects."""
     name = endpoint.name
     if response.answer_is_auth_failure(body):
         raise ModelAuth(f"{name}: {_redact(endpoint, response.error_message(body))}")
@@ -363,7 +357,12 @@ def _run_command(arguments: list[str], timeout_seconds: float, prompt: Prompt, /
                 given = text.encode("utf-8", "surrogatepass")
                 output, complaints = process.communicate(given, timeout=timeout_seconds)
             except subprocess.TimeoutExpired:
-                _kill(process)
+                _end(process, os.getpid())
+                try:
+                    process.communicate(timeout=_KILL_WAIT_SECONDS)
+                except subprocess.TimeoutExpired:
+                    for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
+                        pipe.close()
                 raise ModelTimeout(f"{name}: no answer within {timeout_seconds:g} s") from None
     finally:
         atexit.unregister(at_exit)
@@ -378,23 +377,10 @@ def _end(process: subprocess.Popen[bytes], owner: int) -> None:
     """End the command and its children, unless this process is a fork of its owner."""
     if os.getpid() != owner:
         return
-    if hasattr(os, "killpg"):
-        try:
-            os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            process.kill()
-    else:
-        process.kill()
-
-
-def _kill(process: subprocess.Popen[bytes]) -> None:
-    _end(process, os.getpid())
     try:
-        process.communicate(timeout=_KILL_WAIT_SECONDS)
-    except subprocess.TimeoutExpired:
-        for pipe in (process.stdin, process.stdout, process.stderr):
-            if pipe is not None:
-                pipe.close()
+        os.killpg(process.pid, signal.SIGKILL)
+    except (AttributeError, ProcessLookupError):  # where there are no groups, or none any more
+        process.kill()
 
 
 #: The provider whose model is a command line: `command/claude -p`.

@@ -44,7 +44,8 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
     if isinstance(value, str):
         yield value[:_MOST_CHARS]
     elif isinstance(value, Mapping):
-        if not _is_aside(value):
+        kind = value.get("type")  # thinking, a tool call or an image is not text
+        if value.get("thought") is not True and not (isinstance(kind, str) and _NOT_WORDS.search(kind)):
             yield from _first_with_text(value, depth)
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for item in value:
@@ -60,12 +61,6 @@ def _first_with_text(value: Mapping[object, object], depth: int) -> list[str]:
             if found:
                 return found
     return []
-
-
-def _is_aside(value: Mapping[object, object]) -> bool:
-    """Whether a block is not text: thinking, a tool call, an image."""
-    kind = value.get("type")
-    return value.get("thought") is True or (isinstance(kind, str) and bool(_NOT_WORDS.search(kind)))
 
 
 def strip_reasoning(text: str) -> str:
@@ -107,7 +102,6 @@ def _without_closed_blocks(text: str) -> str:
 
 
 def block_types(response: object) -> tuple[str, ...]:
-    """The distinct types of all blocks in an answer, for diagnosis."""
     return tuple(dict.fromkeys(_types(response, 0)))
 
 
@@ -162,7 +156,6 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    """The usage in an answer."""
     for level in _envelopes(response):
         raw = level.get("usage")
         if isinstance(raw, Mapping):

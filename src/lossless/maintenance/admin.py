@@ -11,6 +11,7 @@ from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
+from lossless.store.maintenance.integrity import VerifyReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescribeReport
-    from lossless.files.references import StubPlan
+    from lossless.files.document import StubPlan
     from lossless.files.vault import OrphanFile, Vault
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport
@@ -45,6 +46,7 @@ class Admin(EngineGroup):
 
     copy = forward(lambda parts: parts, EngineParts.copy)
     transaction = forward(lambda parts: parts.archive, Archive.writing)
+    damage = forward(lambda parts: parts.archive.checks, VerifyReads.damage)
 
     def pending(self, *, archived: bool = False) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first; with `archived` closed ones."""
@@ -71,10 +73,6 @@ class Admin(EngineGroup):
         from lossless.maintenance.prune import measure_archive
 
         return measure_archive(self._archive, self._parts.vault, self._parts.clock())
-
-    def damage(self) -> str | None:
-        """The first damage of the file that a quick check finds, None when there is none."""
-        return self._archive.checks.damage()
 
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
         """Which conversations a filter would delete, and their size; changes nothing."""
@@ -389,13 +387,12 @@ class SessionStatus:
 
 def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
     kept = archive.guards.history(conversation.id)
-    newest = archive.messages.newest_id(conversation.id)
     held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
     quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
         conversation,
-        0 if newest is None else archive.messages.get(newest).seq,
+        archive.messages.last_seq(conversation.id),
         len(archive.context.items(conversation.id)),
         archive.context_tokens(conversation.id),
         archive.ingest.state(conversation.id),

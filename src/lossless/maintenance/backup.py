@@ -10,24 +10,26 @@ import os
 import re
 import secrets
 import shutil
+import sys
 import time
-from contextlib import suppress
+from collections import defaultdict
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotAnArchive, NotFound
-from lossless.files import backup
-from lossless.model.paths import make_private_folder, replacing
+from lossless.model.paths import fsync_path, is_same_file, make_private_folder, replacing
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
 from lossless.store.database import copy_database, open_any_database, replace_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.files.vault import Vault
+    from lossless.model.messages import StoredFile
     from lossless.model.records import ArchiveCounts
     from lossless.store.database import Database
 
@@ -39,6 +41,8 @@ _NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.
 _PATIENCE_MS = 2_000
 _MEMORY = ":memory:"
 _LEFTOVER_SECONDS = 3600
+#: Above this number of folders, one global sync replaces a sync of each folder.
+_MANY_FOLDERS = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +105,7 @@ def make_backup(
     """
     if not replace and os.path.exists(target):  # False for an invalid name
         raise BadInput(f"{str(target)!r} already exists; choose another name")
-    if archive.path != _MEMORY and _is_same_file(target, Path(archive.path)):
+    if archive.path != _MEMORY and is_same_file(target, Path(archive.path)):
         raise BadInput(f"{str(target)!r} is the archive itself")
     sweep_leftovers(target)
     try:
@@ -110,9 +114,9 @@ def make_backup(
                 copy_database(archive.database, str(temporary), progress, name=str(target))
             finally:
                 Path(f"{temporary}-journal").unlink(missing_ok=True)
-            kept = frozenset() if vault is None else backup.copy_to_backup(target, archive.files.listed(), vault)
+            kept = frozenset() if vault is None else copy_to_backup(target, archive.files.listed(), vault)
         if vault is not None:
-            backup.drop_stale_copies(target, kept)
+            drop_stale_copies(target, kept)
     except OSError as error:
         raise _write_error(target, error) from error
     return Backup(target, label, now or datetime.now(UTC), target.stat().st_size, len(kept))
@@ -172,11 +176,11 @@ def restore_backup(
     wrong with an archive. Raises `ArchiveLocked` while another process has the archive open.
     """
     place = Path(archive_path)
-    if _is_same_file(source, place):
+    if is_same_file(source, place):
         raise BadInput(f"{str(source)!r} is the archive itself, not a backup of it")
     after = inspect_backup(source, check)
     try:
-        files = 0 if vault is None else backup.restore_payloads(source, vault)
+        files = 0 if vault is None else restore_payloads(source, vault)
     except OSError as error:
         raise _write_error(place if vault is None else vault.root, error) from error
     if not place.exists():
@@ -247,13 +251,106 @@ def sweep_leftovers(target: Path) -> None:
                 entry.unlink(missing_ok=True)
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
-    try:
-        return one.samefile(other)
-    except OSError:
-        return one.absolute() == other.absolute()
-
-
 def _write_error(target: Path, error: OSError) -> ArchiveError:
     kind = ArchiveFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveDenied
     return kind(f"no copy can be made at {str(target)!r}: {error.strerror}")
+
+
+# --- payloads -----------------------------------------------------------------------------------------------
+
+
+def backup_folder(backup: Path) -> Path:
+    return backup.with_name(f"{backup.name}.files")
+
+
+def copy_to_backup(backup: Path, files: Iterable[StoredFile], vault: Vault) -> frozenset[tuple[str, str]]:
+    """Copy the payloads of these files next to a backup; existing copies stay.
+
+    Payloads are never modified in place, only replaced, so a hard link keeps its content. Missing ones are skipped.
+    Returns the durable ones that are there: the folder of the conversation, and the name.
+    """
+    wanted: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for file in files:
+        source, name = os.path.split(vault.place_of(file))
+        wanted[source, str(file.conversation_id)].add(name)
+    folder = backup_folder(backup)
+    kept: set[tuple[str, str]] = set()
+    with _synced_folders() as touched:
+        for (source, inner), names in wanted.items():
+            there = names & _names(folder / inner)
+            put = _copy_names(Path(source), folder / inner, names - there, touched)
+            kept.update((inner, name) for name in there | put)
+    return frozenset(kept)
+
+
+def drop_stale_copies(backup: Path, kept: frozenset[tuple[str, str]]) -> None:
+    """Remove the leftovers of an earlier backup with the same name."""
+    folder = backup_folder(backup)
+    for inner in _folders(folder):
+        for name in _payloads(inner):
+            if (inner.name, name) not in kept:
+                (inner / name).unlink(missing_ok=True)
+    for empty in (*_folders(folder), folder):
+        with suppress(OSError):  # not empty, or missing
+            empty.rmdir()
+
+
+def restore_payloads(backup: Path, vault: Vault) -> int:
+    """Restore missing payloads from a backup; returns how many."""
+    count = 0
+    if _folders(backup_folder(backup)):
+        vault.claim()
+    with _synced_folders() as touched:
+        for inner in _folders(backup_folder(backup)):
+            place = vault.root / inner.name
+            count += len(_copy_names(inner, place, _payloads(inner) - _names(place), touched))
+    return count
+
+
+def _folders(folder: Path) -> list[Path]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+    return []
+
+
+def _payloads(folder: Path) -> set[str]:
+    with suppress(OSError), os.scandir(folder) as entries:
+        return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
+    return set()
+
+
+def _names(folder: Path) -> set[str]:
+    with suppress(OSError):
+        return set(os.listdir(folder))
+    return set()
+
+
+def _copy_names(source: Path, target: Path, names: set[str], touched: list[Path]) -> set[str]:
+    """Copy or link the same names into another folder; returns those that exist there."""
+    there = names & _payloads(source) if names else set()
+    if not there:
+        return there
+    make_private_folder(target)
+    touched.append(target)
+    before, after = f"{source}{os.sep}", f"{target}{os.sep}"
+    for name in there:
+        try:
+            os.link(before + name, after + name, follow_symlinks=False)
+        except FileExistsError:
+            continue
+        except OSError:
+            with replacing(target / name, (source / name).lstat().st_mode & 0o777) as temporary:
+                shutil.copyfile(source / name, temporary)
+    return there
+
+
+@contextmanager
+def _synced_folders() -> Iterator[list[Path]]:
+    """Collects changed folders and syncs them when the block ends."""
+    touched: list[Path] = []
+    yield touched
+    if len(touched) > _MANY_FOLDERS and sys.platform == "linux":  # waits for all disks
+        os.sync()
+        return
+    for folder in dict.fromkeys(place for inner in touched for place in (inner, inner.parent, inner.parent.parent)):
+        fsync_path(folder)

@@ -14,7 +14,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
@@ -312,16 +312,10 @@ class EngineParts:
 
 def with_payloads(archive: Archive, vault: Vault | None, message: Message, recipe: Json) -> Message:
     """A message with its payloads restored; as stored when it has none, or a file is missing."""
-    from lossless import formats
-    from lossless.files.intercept import restore_message
-    from lossless.files.vault import payload_reader
+    from lossless.context import read
 
-    if recipe is None or vault is None:
-        return message
-    try:
-        return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
-    except (NotFound, ArchiveError):
-        return message
+    restored = None if recipe is None or vault is None else read.with_payloads(archive, vault, message, recipe)
+    return message if restored is None else restored
 
 
 def model_name(model: ModelIdentity | str | None) -> str | None:

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
-from lossless.files.backup import backup_folder
 from lossless.files.media_types import storage_extension
 from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
@@ -23,17 +22,9 @@ from lossless.ingest.run import PayloadPolicy, extract_payloads
 from lossless.maintenance import backup as backups
 from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
+from lossless.model import masking
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
-from lossless.model.masking import (
-    FORGOTTEN,
-    check_phrase,
-    cut_json,
-    empty_message,
-    exact_cutter,
-    loose_cutter,
-    phrase_forms,
-)
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
@@ -80,7 +71,7 @@ class ForgetRequest:
     @property
     def cut(self) -> CutText:
         cuts = [round_ for round_ in self.rounds if not isinstance(round_, frozenset)]
-        own = exact_cutter(self.phrases)
+        own = masking.exact_cutter(self.phrases)
         return lambda text: own(reduce(lambda rest, cut: cut(rest), cuts, text))
 
     @property
@@ -198,7 +189,7 @@ class _Forgetting:
         self._tools, self._wanted = tools, wanted
         self._archive, self._store = tools.archive, TextRemover(tools.archive)
         self._cut = wanted.cut
-        self._cut_loosely = loose_cutter(wanted.phrases)
+        self._cut_loosely = masking.loose_cutter(wanted.phrases)
         #: Messages that lose all text.
         self._whole: set[int] = set()
         alike = self._store.alike({one for one, _ in wanted.whole}) if wanted.whole else []
@@ -240,8 +231,8 @@ class _Forgetting:
         original = with_payloads(self._archive, self._tools.vault, stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
-            fresh = empty_message(replace(original, event_key=stored.message.event_key))
-            is_changed = stored.message.content != FORGOTTEN or bool(versions)
+            fresh = masking.empty_message(replace(original, event_key=stored.message.event_key))
+            is_changed = stored.message.content != masking.FORGOTTEN or bool(versions)
             return (stored, fresh, (), False, named) if is_changed else None
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
         names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
@@ -272,7 +263,7 @@ class _Forgetting:
         conversation, vault = archive.conversations.get(stored.conversation_id), self._tools.vault
         policy = None if vault is None else PayloadPolicy(vault, self._tools.threshold_tokens)
         is_whole = stored.id in self._whole
-        sender = None if stored.sender is None else FORGOTTEN if is_whole else self._cut(stored.sender)
+        sender = None if stored.sender is None else masking.FORGOTTEN if is_whole else self._cut(stored.sender)
         file = None if is_whole or stored.file_id is None else self._files.get(stored.file_id, stored.file_id)
         identity, entry = identity_hash(fresh.role, fresh.content), stored.entry_id
         base = NewMessage(fresh, identity, fingerprint(fresh), stored.created_at, entry, None, sender, file)
@@ -291,7 +282,7 @@ class _Forgetting:
         vault = self._tools.vault
         if vault is None or not self._wanted.cuts:
             return
-        forms = [form for phrase in self._wanted.phrases for form in phrase_forms(phrase)]
+        forms = [form for phrase in self._wanted.phrases for form in masking.phrase_forms(phrase)]
         for file in self._archive.files.listed():
             try:
                 data = vault.read(file).data
@@ -328,7 +319,7 @@ class _Forgetting:
         for old, new in self._files.items():
             text = text.replace(old, new or old)
         for old in self._gone:
-            text = text.replace(old, FORGOTTEN)
+            text = text.replace(old, masking.FORGOTTEN)
         return text
 
     def rewrite_summaries(self, *, dry_run: bool = False) -> None:
@@ -367,7 +358,7 @@ class _Forgetting:
         source = summary_source(self._archive, summariser, summary.id, {})
         written = summariser.write(source) if source.parts else None
         if written is None:
-            return (FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
+            return (masking.FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
         return self._clean(replace(summary, content=written.text)), EXTRACTIVE_MODEL
 
     # --- everything else ------------------------------------------------------------------------------
@@ -381,7 +372,7 @@ class _Forgetting:
                 self._elsewhere[table] += 1
             else:
                 self._left.append(reason)
-        records = self._store.rewrite_records(lambda record: cut_json(record, self._cut), dry_run=dry_run)
+        records = self._store.rewrite_records(lambda record: masking.cut_json(record, self._cut), dry_run=dry_run)
         if records:
             self._elsewhere["transcript_records"] += records
 
@@ -401,7 +392,7 @@ class _Forgetting:
         archive.files.remove([row.id for row in going])  # their bytes are deleted after the commit
         self._store.set_pending([] if vault is None else [str(vault.place_of(row)) for row in going])
         self._store.forget_prints(conversations, self._changed, now)
-        archive.tombstones.add([phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
+        archive.tombstones.add([masking.phrase_forms(phrase) for phrase in self._wanted.phrases], self._wanted.whole)
         self._left += [f"search table {name}: it cannot be rebuilt here" for name in self._store.tidy_indexes()]
         for id_ in conversations:
             ids = tuple(one for one, where in self._changed.items() if where == id_)
@@ -463,7 +454,7 @@ def forget_request(
     homes = {id_: where for id_, where, _ in rows}
     for message_id, versions in archive.versions.many(list(homes)).items():
         whole.update((fingerprint(version.message), homes[message_id]) for version in versions)
-    return ForgetRequest(tuple(map(check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
+    return ForgetRequest(tuple(map(masking.check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
 
 
 def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
@@ -493,7 +484,7 @@ def _in_backup(
     tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool
 ) -> tuple[ForgetChanges, Sequence[str]]:
     """The same in a backup, whose payloads are in its own folder; unchanged when it has none of it."""
-    quiet = replace(tools, vault=Vault(backup_folder(path)), progress=None)
+    quiet = replace(tools, vault=Vault(backups.backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = plan_forget(replace(quiet, archive=archive), asked)
         is_half_done = TextRemover(archive).pending is not None
@@ -532,7 +523,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
     place = Path(archive_path)
     neighbours = [entry for entry in sorted(place.parent.iterdir()) if entry.name.lstrip(".").startswith(place.name)]
     folders = [entry for entry in neighbours if entry.is_dir()]
-    folders += [backup_folder(entry) for entry in neighbours if entry.suffix == ".bak"]
+    folders += [backups.backup_folder(entry) for entry in neighbours if entry.suffix == ".bak"]
     folders += [] if vault is None else [vault.root]
     found = [entry for entry in neighbours if entry.is_file()]
     for folder in dict.fromkeys(folders):
@@ -542,7 +533,7 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
 
 def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
-    spelled = [tuple(phrase_forms(phrase)) for phrase in phrases]
+    spelled = [tuple(masking.phrase_forms(phrase)) for phrase in phrases]
     needles = [
         tuple({form.encode(encoding, "surrogatepass") for form in some for encoding in TEXT_ENCODINGS})
         for some in spelled

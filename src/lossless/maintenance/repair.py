@@ -139,8 +139,7 @@ def apply_reindex(
         if again or archive.index.has_stray_passages or archive.checks.damaged_indexes():
             archive.index.empty()
         archive.index.renew_upstream()
-    drops = (archive.index.drop_gone, archive.index.drop_gone_summaries, archive.versions.drop_gone)
-    dropped = sum(map(stepwise, drops))
+    dropped = stepwise(archive.index.drop_gone) + stepwise(archive.versions.drop_gone)
     stepwise(archive.versions.refill)
     messages = sum(_fill(archive, batch, advance, unreadable, passages=passages) for passages in (False, True))
     stale = plan_reindex(archive).stale_summaries

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.maintenance.engine_parts import EngineGroup
+from lossless.maintenance.engine_parts import EngineGroup, forward
 from lossless.model.conversations import as_session
+from lossless.store.conversations import Conversations, TranscriptRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
-    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
-    from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
+    from lossless.ingest.transcripts.entries import TranscriptLine
+    from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import MessageLike
@@ -32,6 +33,10 @@ _TURN = 500
 
 class HostTranscripts(EngineGroup):
     """`engine.transcripts`: keeps hosts' transcripts and the archive in sync."""
+
+    held = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.held)
+    refused = forward(lambda parts: parts.archive.transcripts, TranscriptRecords.refused)
+    quarantined = forward(lambda parts: parts.archive.conversations, Conversations.quarantined)
 
     def bootstrap(
         self,
@@ -66,14 +71,13 @@ class HostTranscripts(EngineGroup):
             return self.accept(*waiting)
         is_first = fold and self._is_first(session)
         if isinstance(transcript, str | os.PathLike | reading.Transcript):
-            report = self._read_file(session, transcript, kind, lane, accept=accept, again=again, progress=progress)
+            asked = self._asked(session, lane, accept=accept, again=again, progress=progress)
+            report = self._read_file(asked, transcript, kind)
         elif isinstance(transcript, bytes | Mapping) or not isinstance(transcript, Iterable):
             raise BadInput(f"transcript must be the path of a file or its entries, not {type(transcript).__name__}")
         else:
-            report = store_page(
-                self._archive, session, reading.entries_from_objects(transcript), after=after, cursor=cursor,
-                accept=accept, now=self._parts.clock(), payloads=self._parts.payloads,
-            )  # fmt: skip
+            entries = reading.entries_from_objects(transcript)
+            report = store_page(self._asked(session, accept=accept), entries, after, cursor)
             report = self._without_heartbeats(report) if after is None else report
         if report.conversation_id is not None:
             self._parts.extract_stale(report.conversation_id)
@@ -125,36 +129,40 @@ class HostTranscripts(EngineGroup):
             return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
         return report
 
-    def _read_file(
+    def _asked(
         self,
         session: Session,
-        transcript: str | os.PathLike[str] | Transcript,
-        kind: str | None,
-        lane: str | None,
+        lane: str | None = None,
         *,
-        accept: bool,
+        accept: bool = False,
         again: bool = False,
         into: Conversation | None = None,
         progress: Callable[[int], None] | None = None,
-    ) -> TranscriptReport:
-        from lossless.ingest.transcripts.bootstrap import BootstrapRequest, bootstrap, resume
-        from lossless.ingest.transcripts.reading import open_transcript
+    ) -> BootstrapRequest:
+        from lossless.ingest.transcripts.following import BootstrapRequest
 
         keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
-        asked = BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
-        found = into or self._archive.conversations.find(session)
+        return BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
+
+    def _read_file(
+        self, asked: BootstrapRequest, transcript: str | os.PathLike[str] | Transcript, kind: str | None = None
+    ) -> TranscriptReport:
+        from lossless.ingest.transcripts.bootstrap import bootstrap, resume
+        from lossless.ingest.transcripts.reading import open_transcript
+
+        found = asked.into or self._archive.conversations.find(asked.session)
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = resume(asked, place) if kind is None and not accept and not again else None
+            resumed = resume(asked, place) if kind is None and not asked.accept and not asked.again else None
             if resumed is not None:
-                return self._with_grown(resumed, place, lane, before)
+                return self._with_grown(asked, resumed, place, before)
             transcript = open_transcript(place, kind)
         report = self._without_heartbeats(bootstrap(asked, transcript))
-        return self._with_grown(report, transcript, lane, before)
+        return self._with_grown(asked, report, transcript, before)
 
     def _with_grown(
-        self, report: TranscriptReport, read: Path | Transcript, lane: str | None, before: Checkpoint | None
+        self, asked: BootstrapRequest, report: TranscriptReport, read: Path | Transcript, before: Checkpoint | None
     ) -> TranscriptReport:
         """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
         from lossless.ingest.transcripts.bootstrap import store_grown_entries
@@ -163,21 +171,19 @@ class HostTranscripts(EngineGroup):
 
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
-        entries: Iterable[TranscriptEntry | BadLine]
+        entries: Iterable[TranscriptLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
             added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
-            entries = list(entries_of_lane(added, lane))
+            entries = list(entries_of_lane(added, asked.lane))
         else:
             after = self._archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
-            entries = read.path(lane)
+            entries = read.path(asked.lane)
         conversation = self._archive.conversations.get(report.conversation_id)
-        revised, stored = store_grown_entries(
-            self._archive, conversation, entries, self._parts.clock(), self._parts.payloads
-        )
+        revised, stored = store_grown_entries(asked, conversation, entries)
         if not revised and not stored:
             return report
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
@@ -229,10 +235,6 @@ class HostTranscripts(EngineGroup):
         """The transcript that a session follows, and how far it is stored; None when it follows none."""
         return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
 
-    def held(self) -> list[TranscriptDecision]:
-        """Transcripts that wait for the user's decision."""
-        return self._archive.transcripts.held()
-
     def accept(self, session: SessionRef | int, path: str) -> TranscriptReport:
         """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
 
@@ -246,7 +248,7 @@ class HostTranscripts(EngineGroup):
             return TranscriptReport(None, "excluded", reason=reason)
         quarantine = find_quarantine(archive, conversation, path, epoch.header_id)
         if quarantine is None:  # it was held by a version that stored nothing of it
-            report = self._read_file(conversation.session, path, None, None, accept=True, into=conversation)
+            report = self._read_file(self._asked(conversation.session, accept=True, into=conversation), path)
         else:
             report = self._accept_quarantine(conversation, epoch, quarantine)
         self._fold_after(report, _TURN)
@@ -262,20 +264,19 @@ class HostTranscripts(EngineGroup):
 
         archive, now = self._archive, self._parts.clock()
         with archive.writing():
-            newest = archive.messages.newest_id(quarantine.id)
-            stored = 0 if newest is None else archive.messages.get(newest).seq
+            stored = archive.messages.last_seq(quarantine.id)
             archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
             if archive.conversations.get(conversation.id).active:
                 accept_quarantined(archive, quarantine.id, now)
             else:
-                archive.conversations.accept(quarantine.id, now, is_closed=True)
+                archive.conversations.set_cause(quarantine.id, "quarantine-accepted", now)
         report = TranscriptReport(quarantine.id, "stored", stored=stored)
         if not Path(epoch.path).is_file():
             return report
         point = archive.transcripts.checkpoint(quarantine.id)
         transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
         lane = None if point is None else point.lane
-        added = self._read_file(quarantine.session, transcript, None, lane, accept=False, into=quarantine)
+        added = self._read_file(self._asked(quarantine.session, lane, into=quarantine), transcript)
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, session: SessionRef | int, path: str) -> None:
@@ -287,11 +288,7 @@ class HostTranscripts(EngineGroup):
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
             if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
-                archive.conversations.refuse(quarantine.id, now)
-
-    def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that were refused; `accept` reverses that."""
-        return self._archive.transcripts.refused()
+                archive.conversations.set_cause(quarantine.id, "refused", now)
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
         for epoch in epochs:
@@ -300,10 +297,6 @@ class HostTranscripts(EngineGroup):
         raise NotFound("transcript that is held back", path)
 
     # --- quarantine ---
-
-    def quarantined(self) -> list[QuarantinedConversation]:
-        """All conversations that are quarantined or were refused."""
-        return self._archive.conversations.quarantined()
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""

@@ -53,7 +53,7 @@ def verify_archive(
 
     With the vault of its payloads, messages with payloads in files are checked against their originals.
     """
-    problems = [_problem("integrity", offender) for offender in archive.checks.integrity()]
+    problems = list(_found("integrity", "database", archive.checks.integrity()))
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
     checked = 0
@@ -65,10 +65,10 @@ def verify_archive(
             progress(rows)
 
     with archive.reading():  # others may write meanwhile: all checks use one snapshot
-        if torn := [_problem("schema", offender) for offender in archive.checks.tables()]:
-            return Verification((*problems, *torn), 0, 0)  # every other check reads these tables
+        if torn := archive.checks.tables():  # every other check reads these tables
+            return Verification((*problems, *_found("schema", "database", torn)), 0, 0)
         for check, table, found in (
-            ("rows", "database", (_problem("rows", one) for one in archive.checks.rows())),
+            ("rows", "database", archive.checks.rows()),
             ("order", "context_items", _order(archive)),
             ("digests", "database", _digests(archive)),
             ("messages", "messages", _messages_and_summaries(archive, vault, count)),
@@ -81,7 +81,7 @@ def verify_archive(
             ("reachable", "context_items", _reachability(archive)),
             ("files", "large_files", _files(archive, vault)),
         ):
-            problems.extend(_readable(check, table, found))
+            problems.extend(_found(check, table, found))
         return Verification(tuple(problems), checked, archive.listings.counts().summaries)
 
 
@@ -101,8 +101,7 @@ def _messages_and_summaries(
         for page in archive.checks.derived():
             yield from _check_messages(archive, page, vault, messages)
             count(len(page))
-        found = (_problem("index", one) for one in archive.checks.summary_digests(summaries))
-        for one in _readable("index", "summary_index", found):
+        for one in _found("index", "summary_index", archive.checks.summary_digests(summaries)):
             if one.table == "summary_extras":  # rows that are not indexed yet can be caught up
                 yield replace(one, detail=_NOT_INDEXED, severity="warning")
             else:
@@ -124,7 +123,7 @@ def _messages_and_summaries(
         ("summary_index", {"summaries"}, summaries),
     ):
         if not wrong & {table, *rows}:  # known problems make the totals wrong, too
-            yield from _index_offenders(table, archive.checks.index_totals(table, totals))
+            yield from _found("index", table, archive.checks.index_totals(table, totals))
 
 
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
@@ -149,7 +148,7 @@ def _schema(archive: Archive) -> Iterator[VerificationProblem]:
     """Missing tables, and a file that can no longer be written."""
     for table in migrate.missing_tables(archive.database)[0]:
         yield VerificationProblem("schema", table, "", "the table is missing")
-    if reason := migrate.why_refused(archive.database, migrate.read_schema(archive.database)):
+    if reason := migrate.why_refused(archive.database):
         yield VerificationProblem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
 
 
@@ -161,10 +160,6 @@ def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
             f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
         )
         yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
-
-
-def _problem(check: str, offender: VerificationProblem) -> VerificationProblem:
-    return replace(offender, check=check)
 
 
 def _check_messages(
@@ -190,13 +185,13 @@ def _check_messages(
     texts = [(derived, stored[derived.message_id].message) for derived in page if derived.message_id in stored]
     indexed = [(derived, indexed_text(message.content, message)) for derived, message in texts]
     current = [(derived, text) for derived, text in indexed if derived.indexed == index_digest(text)]
-    yield from _index_offenders("message_index", archive.checks.index_rows(current, totals))
+    yield from _found("index", "message_index", archive.checks.index_rows(current, totals))
 
 
-def _readable(check: str, table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
-    """The results until rows become unreadable: the other checks continue."""
+def _found(check: str, table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
+    """The results of a check until rows become unreadable: the other checks continue."""
     try:
-        yield from found
+        yield from (one if one.check else replace(one, check=check) for one in found)
     except ArchiveError as error:
         yield VerificationProblem(check, table, "", str(error))
 
@@ -271,17 +266,13 @@ def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationPro
         if version.is_whole:
             whole.append((version.id, version.indexed))
         if len(whole) == _PAGE:
-            found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+            found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
             is_right, whole = is_right and not found, []
             yield from found
-    found = list(_index_offenders("version_index", archive.checks.version_rows(whole, totals)))
+    found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
     yield from found
     if is_right and not found:
-        yield from _index_offenders("version_index", archive.checks.index_totals("version_index", totals))
-
-
-def _index_offenders(table: str, found: Iterable[VerificationProblem]) -> Iterator[VerificationProblem]:
-    return _readable("index", table, (_problem("index", one) for one in found))
+        yield from _found("index", "version_index", archive.checks.index_totals("version_index", totals))
 
 
 def _check_version(archive: Archive, version: Version, vault: Vault | None) -> Iterator[VerificationProblem]:
@@ -314,7 +305,7 @@ def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
 def _order(archive: Archive) -> Iterator[VerificationProblem]:
     """Contexts must be in message order; one that begins with another conversation's summaries may not be."""
     for offender, is_certain in archive.checks.out_of_order():
-        yield replace(_problem("order", offender), severity="error" if is_certain else "warning")
+        yield replace(offender, severity="error" if is_certain else "warning")
 
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:

@@ -64,12 +64,10 @@ PAST_RESULT_SHARE = 1 / 32
 
 
 def token_sum(items: Iterable[ContextItem]) -> int:
-    """The stored token counts of the items, summed."""
     return sum(item.tokens for item in items)
 
 
 def budget_sum(items: Iterable[ContextItem]) -> int:
-    """The budget estimates of the items, summed."""
     return sum(item.budget_tokens for item in items)
 
 
@@ -179,7 +177,6 @@ class QuoteSpan:
 
     @property
     def why(self) -> str:
-        """Why it is quoted."""
         what = f"has {self.words} of its words" if self.words else "is next to a message with its words"
         return f"fits the newest words by {self.score:.2f}: {what}"
 

@@ -278,7 +278,6 @@ def mask_secrets(text: str) -> str:
 
 
 def _masked(mask: str, found: re.Match[str]) -> str:
-    """A match with its group `it` masked, or all of it."""
     if "it" not in found.re.groupindex:
         return mask
     start, end = (place - found.start() for place in found.span("it"))

@@ -77,3 +77,11 @@ def fsync_path(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> bool:
+    """Whether two names are of one file, by any way to it; one that does not exist yet is compared by its path."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return os.path.realpath(expand_path(one)) == os.path.realpath(expand_path(other))

@@ -1,4 +1,4 @@
-"""Text for search: folded and stemmed words, stop words in eight languages, passages, and extra index tokens."""
+"""Text for search: folded words, stop words in eight languages, passages, and extra index tokens."""
 
 from __future__ import annotations
 
@@ -66,104 +66,6 @@ def fold_offsets(text: str, folded: str) -> list[int] | None:
 def _plain(char: str) -> str:
     base = "".join(part for part in unicodedata.normalize("NFKD", char) if not unicodedata.combining(part))
     return base.lower() if len(base.lower()) == 1 else char
-
-
-# M. F. Porter, "An algorithm for suffix stripping", 1980, with the readings that SQLite's tokenizer has.
-
-_STEP2 = (
-    *(("ational", "ate"), ("tional", "tion"), ("enci", "ence"), ("anci", "ance"), ("izer", "ize")),
-    *(("logi", "log"), ("bli", "ble"), ("alli", "al"), ("entli", "ent"), ("eli", "e"), ("ousli", "ous")),
-    *(("ization", "ize"), ("ation", "ate"), ("ator", "ate"), ("alism", "al"), ("iveness", "ive")),
-    *(("fulness", "ful"), ("ousness", "ous"), ("aliti", "al"), ("iviti", "ive"), ("biliti", "ble")),
-)
-_STEP3 = (
-    *(("icate", "ic"), ("ative", ""), ("alize", "al"), ("iciti", "ic"), ("ical", "ic"), ("ful", "")),
-    ("ness", ""),
-)
-_STEP4 = (
-    "ement", "ance", "ence", "able", "ible", "ment", "ant", "ent", "ion", "ism", "ate", "iti", "ous", "ive", "ize",
-    "al", "er", "ic", "ou",
-)  # fmt: skip
-_STEMMABLE = re.compile("[a-z]{3,64}")
-#: Case, number and gender endings of Russian, longest first; a stem keeps three letters.
-_RUSSIAN_END = re.compile(
-    "(?<=[а-я]{3})(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ям|ам|ов|ев|ей|ой|ый|ий|ая|яя|ое|ее|ые|ие|ую"
-    "|юю|ия|ии|ию|ью|ом|ем|ым|им|ых|их|а|е|и|о|у|ы|ю|я|й|ь)$"
-)
-
-
-@lru_cache(maxsize=65536)
-def stem(word: str) -> str:
-    """The stem of a folded English word, or a Russian one without its ending; any other word unchanged.
-
-    >>> [stem(word) for word in ("running", "happiness", "relational", "deployed", "é", "x86")]
-    ['run', 'happi', 'relat', 'deploi', 'é', 'x86']
-    """
-    if not _STEMMABLE.fullmatch(word):
-        return word if word.isascii() else _RUSSIAN_END.sub("", word)
-    word = _step1(word)
-    for suffixes in (_STEP2, _STEP3):
-        for suffix, instead in suffixes:
-            if word.endswith(suffix):
-                if _measure(word[: -len(suffix)]) > 0:
-                    word = word[: -len(suffix)] + instead
-                break
-    for suffix in _STEP4:
-        if word.endswith(suffix):
-            rest = word[: -len(suffix)]
-            if _measure(rest) > 1 and (suffix != "ion" or rest.endswith(("s", "t"))):
-                word = rest
-            break
-    if word.endswith("e"):
-        measure = _measure(word[:-1])
-        if measure > 1 or (measure == 1 and not _ends_cvc(word[:-1])):
-            word = word[:-1]
-    return word[:-1] if word.endswith("ll") and _measure(word) > 1 else word
-
-
-def _consonants(word: str) -> str:
-    """`c` for each consonant, `v` for each vowel; y is a vowel after a consonant."""
-    kinds = ""
-    for letter in word:
-        kinds += "v" if (letter in "aeiou" or (letter == "y" and kinds.endswith("c"))) else "c"
-    return kinds
-
-
-def _measure(word: str) -> int:
-    """How often a vowel is followed by a consonant."""
-    return _consonants(word).count("vc")
-
-
-def _ends_cvc(word: str) -> bool:
-    return _consonants(word).endswith("cvc") and word[-1] not in "wxy"
-
-
-def _step1(word: str) -> str:
-    if word.endswith("s"):
-        if word.endswith(("sses", "ies")):
-            word = word[:-2]
-        elif not word.endswith("ss"):
-            word = word[:-1]
-    if word.endswith("eed"):
-        word = word[:-1] if _measure(word[:-3]) > 0 else word
-    else:
-        for suffix in ("ed", "ing"):
-            if word.endswith(suffix) and "v" in _consonants(word[: -len(suffix)]):
-                word = _step1_repair(word[: -len(suffix)])
-                break
-    if word.endswith("y") and "v" in _consonants(word[:-1]):
-        word = word[:-1] + "i"
-    return word
-
-
-def _step1_repair(word: str) -> str:
-    if word.endswith(("at", "bl", "iz")):
-        return word + "e"
-    if word[-1] == word[-2:-1] and _consonants(word)[-1] == "c" and word[-1] not in "lsz":
-        return word[:-1]
-    if _measure(word) == 1 and _ends_cvc(word):
-        return word + "e"
-    return word
 
 
 _LISTS = files(__package__).joinpath("word_lists.txt").read_text(encoding="utf-8").split("\n\n")

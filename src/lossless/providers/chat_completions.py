@@ -31,7 +31,6 @@ class ChatCompletions(ProviderAPI):
     usage_fields = ("prompt_tokens", "completion_tokens")
 
     def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
-        """The request with these messages, system prompts included."""
         return body | {"messages": list(messages)}
 
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:

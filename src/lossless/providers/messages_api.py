@@ -72,7 +72,6 @@ class MessagesApi(ProviderAPI):
         return [{"role": "assistant", "content": content}] if content else []
 
     def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
-        """One message."""
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return [{"role": "user", "content": results}]
 
@@ -125,7 +124,16 @@ class MessageStream(ReplyEvents):
         return self._renumbered(event, "index")
 
     def reply(self) -> Raw:
-        return self._message | {"content": [self._block(index) for index in sorted(self._blocks)]}
+        content = []
+        for index in sorted(self._blocks):
+            block = self._blocks[index]
+            if text := self._json.get(index):
+                try:
+                    block = block | {"input": json.loads(text)}
+                except (ValueError, RecursionError):  # cut off, or unreadable
+                    block = block | {"input": {"partial": text}}
+            content.append(block)
+        return self._message | {"content": content}
 
     @property
     def is_over(self) -> bool:
@@ -147,12 +155,3 @@ class MessageStream(ReplyEvents):
             block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
         elif (name := _PIECES.get(kind)) is not None:
             block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
-
-    def _block(self, index: int) -> Raw:
-        text = self._json.get(index)
-        if not text:
-            return self._blocks[index]
-        try:
-            return self._blocks[index] | {"input": json.loads(text)}
-        except (ValueError, RecursionError):  # cut off, or unreadable
-            return self._blocks[index] | {"input": {"partial": text}}

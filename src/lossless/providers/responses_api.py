@@ -111,7 +111,9 @@ class ResponseStream(ReplyEvents):
             return self._numbered(event)
         index = positive_int(event["output_index"])
         if kind in ("response.output_item.added", "response.output_item.done"):
-            self._take(index, event.get("item"))
+            self._items[index] = made = dict(dict_or_empty(event.get("item")))
+            if index not in self._places:
+                self._add_item(index, str(made.get("name")) if made.get("type") == "function_call" else None)
         elif kind == "response.output_text.delta":
             self._texts[index] = self._texts.get(index, "") + str(event.get("delta") or "")
         return [one for moved in self._renumbered(event, "output_index") for one in self._numbered(moved)]
@@ -119,7 +121,13 @@ class ResponseStream(ReplyEvents):
     def reply(self) -> Raw:
         if self._response.get("output"):
             return self._response
-        return self._response | {"output": [self._item(index) for index in sorted(self._items)]}
+        output = []
+        for index in sorted(self._items):
+            item, text = self._items[index], self._texts.get(index)
+            if text and not item.get("content"):  # it was cut off: what was received of it
+                item = item | {"content": [{"type": "output_text", "text": text, "annotations": []}]}
+            output.append(item)
+        return self._response | {"output": output}
 
     @property
     def is_over(self) -> bool:
@@ -142,19 +150,6 @@ class ResponseStream(ReplyEvents):
         if self._before is None:
             return shown
         return api.joined(self._before, shown) | {"id": self._before.get("id")}
-
-    def _take(self, index: int, item: object) -> None:
-        made = dict(item) if isinstance(item, dict) else {}
-        self._items[index] = made
-        if index not in self._places:
-            self._add_item(index, str(made.get("name")) if made.get("type") == "function_call" else None)
-
-    def _item(self, index: int) -> Raw:
-        """An item; the text of one that was cut off is what was received of it."""
-        item, text = self._items[index], self._texts.get(index)
-        if item.get("content") or not text:
-            return item
-        return item | {"content": [{"type": "output_text", "text": text, "annotations": []}]}
 
     def _numbered(self, event: Raw) -> list[Raw]:
         """The event with the next sequence number, where events are numbered."""

@@ -22,7 +22,7 @@ from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
 from lossless.maintenance.engine_parts import model_name
-from lossless.model.budget import budget_tokens
+from lossless.model.budget import MINIMUM_SHARE, budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS, openai_tools
@@ -118,8 +118,6 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLong | None:
     return None, None
 
 
-#: The conversation gets at least this fraction (one in N) of a window.
-_LEAST_SHARE = 16
 #: When space is short, the reply is assumed to get all but one in N parts, whatever the request says.
 _REPLY_LEAVES = 4
 
@@ -129,7 +127,7 @@ def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple
 
     The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
     """
-    remaining, minimum = window - reply - overhead, max(1, window // _LEAST_SHARE)
+    remaining, minimum = window - reply - overhead, max(1, window // MINIMUM_SHARE)
     if remaining >= minimum:
         return remaining, 0, ""
     budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, minimum)
@@ -287,15 +285,13 @@ def shorten_unstored(items: Sequence[Raw], limit: int, format: str) -> list[Raw]
     found = list(items)
     length = limit // 2
     while window_tokens(found) > limit and length >= _SHORTEST:
-        found = [piece for item in items for piece in _shorter(item, length, format)]
+        found = []
+        for item in items:
+            is_short = message_tokens(item) <= length
+            short = None if is_short else shorten_message(formats.decode(item), None, length, format)
+            found += [item] if short is None else encode_for_model(short, format).items
         length //= 2
     return found
-
-
-def _shorter(item: Raw, length: int, format: str) -> list[Raw]:
-    if message_tokens(item) <= length:
-        return [item]
-    return encode_for_model(shorten_message(formats.decode(item), None, length, format), format).items
 
 
 #: The arguments that limit a tool's result.

@@ -36,8 +36,7 @@ if TYPE_CHECKING:
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
-    from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import Conversation, Session
+    from lossless.model.conversations import Session
     from lossless.model.messages import ToolCall
     from lossless.providers.api import ProviderAPI, ReplyEvents
 
@@ -180,7 +179,9 @@ class Turn:
         except BadMessage as error:
             self.not_kept = str(error)
             return
-        self.not_kept = _why_not(report)
+        self.not_kept = report.blocked
+        if report.conversation_id is None and self.not_kept is None:
+            self.not_kept = "nothing of this session is stored"
         if self.not_kept is not None or dialect.knows_history(self.body):
             return
         self._fit(report)
@@ -209,7 +210,7 @@ class Turn:
             limit is not None and _DENSEST * limit + asked + self._total_overhead <= self._window_size // 2
         ):
             return body
-        history = self._history(self.keeping.session)
+        history = self._limits.history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
         remaining = max(self._window_size - sent, self._reply)
         return body if asked <= remaining else dialect.with_most_output(body, remaining)
@@ -225,8 +226,9 @@ class Turn:
             self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
             return
         self._show(made)
-        id_ = report.conversation_id
-        self.is_partial = not appends or id_ is None or not _is_complete(made, engine.host.context_counts(id_))
+        # a prompt that shows every message of the context verbatim, and no summary, is complete
+        shown, id_ = sum(form == "verbatim" for _, form in made.receipt.included), report.conversation_id
+        self.is_partial = not appends or id_ is None or engine.host.context_counts(id_) != (shown, 0)
 
     def _show(self, made: Assembled) -> None:
         """Sends this prompt instead of the client's own messages, with the recall results so far."""
@@ -279,10 +281,6 @@ class Turn:
         self._with_recall()
         return True
 
-    def feed(self, event: Raw) -> list[Raw]:
-        """The events to forward for one that arrived."""
-        return self.stream.feed(event)
-
     def end(self) -> list[Raw] | None:
         """The last events of the stream, its reply stored; None when `body` must be sent again."""
         if not self.stream.is_over:
@@ -323,25 +321,23 @@ class Turn:
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
         if (
-            id_ is not None and engine.browse.context_budget(id_) > self._history(session).tokens
+            id_ is not None and engine.browse.context_budget(id_) > self._limits.history(session).tokens
         ):  # compact before, not after
             new, shown = ((), None) if appends else (None, window)
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
     def _has_room(self, report: AppendReport) -> bool:
-        """Whether the client's own window fits as it would be sent."""
-        there = self._history(report.conversation or self.keeping.session).tokens
+        there = self._limits.history(report.conversation or self.keeping.session).tokens
         if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
             return True
         return window_tokens(self.window) <= there
 
-    def _history(self, who: Session | Conversation) -> HistoryBudget:
-        return self._limits.history(who)
-
     @property
     def _limits(self) -> PromptLimits:
-        return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, self._identity())
+        name = str(self.body.get("model") or "unknown").encode("utf-8", "replace").decode()  # without lone surrogates
+        model = ModelIdentity(self.keeping.provider, self.keeping.dialect.format, name)
+        return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, model)
 
     def _assemble(self, more: int = 0) -> Assembled | None:
         """The prompt with so many tokens left free."""
@@ -356,31 +352,25 @@ class Turn:
             allow_trailing_assistant=last.get("role") == "assistant",
         )
 
-    def _identity(self) -> ModelIdentity:
-        keeping, name = self.keeping, str(self.body.get("model") or "unknown")
-        model = name.encode("utf-8", "replace").decode()  # a lone surrogate is not a valid name
-        return ModelIdentity(keeping.provider, keeping.dialect.format, model)
-
     def _go_on(self, reply: Raw, calls: list[ToolCall]) -> None:
         """Answers recall calls and prepares the next request; older history makes way for the results."""
         dialect = self.keeping.dialect
-        self._recalled.append((reply, [(call, self._answer(call, len(calls))) for call in calls]))
+        given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
+        limit = (self.budget // 2 - given) // len(calls)
+        is_enough = self.rounds > _ROUNDS or limit < _LEAST_ANSWER
+        engine, session = self.keeping.engine, self.keeping.session
+        texts = (
+            _ENOUGH if is_enough else recall_text(engine, session, call.name, call_arguments(call), limit)
+            for call in calls
+        )
+        self._recalled.append((reply, list(zip(calls, texts, strict=True))))
         self._bare = dialect.answered(self._bare, *self._recalled[-1])
-        capacity, size = self._history(self.keeping.session).tokens, window_tokens(dialect.window(self._bare))
+        capacity, size = self._limits.history(self.keeping.session).tokens, window_tokens(dialect.window(self._bare))
         if size > capacity:
             made = self._assemble(size - window_tokens(dialect.window(self._base)))
             if made is not None:
                 self._show(made)
         self._with_recall()
-
-    def _answer(self, call: ToolCall, count: int) -> str:
-        if self.rounds > _ROUNDS:
-            return _ENOUGH
-        given = sum(window_tokens([{"text": text}]) for _, answers in self._recalled for _, text in answers)
-        limit = (self.budget // 2 - given) // count
-        if limit < _LEAST_ANSWER:
-            return _ENOUGH
-        return recall_text(self.keeping.engine, self.keeping.session, call.name, call_arguments(call), limit)
 
     def _record(self, reply: Raw) -> None:
         """Store what the client sees, with the provider's count for the last round."""
@@ -403,24 +393,12 @@ class Turn:
         self._kept = report.message_ids
 
 
-def _why_not(report: AppendReport) -> str | None:
-    if report.blocked is not None:
-        return report.blocked
-    return "nothing of this session is stored" if report.conversation_id is None else None
-
-
 def _is_whole(made: Assembled, count: int) -> bool:
     """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
     receipt = made.receipt
     only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
     added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
     return only_messages and not receipt.left_out and not added and len(receipt.included) == count
-
-
-def _is_complete(made: Assembled, counts: tuple[int, int]) -> bool:
-    """Whether the prompt shows every message of a context of so many items verbatim, without summaries."""
-    verbatim = sum(form == "verbatim" for _, form in made.receipt.included)
-    return counts == (verbatim, 0)
 
 
 @lru_cache(maxsize=64)

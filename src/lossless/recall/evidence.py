@@ -16,7 +16,7 @@ from lossless.errors import BadInput
 from lossless.model.budget import budget_tokens
 from lossless.model.context import QuoteSpan
 from lossless.model.messages import sender_name
-from lossless.model.search_text import WORD, fold_text, stem, stop_words
+from lossless.model.search_text import WORD, fold_text, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
@@ -25,7 +25,7 @@ from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
-from lossless.store.search import MessageText, SearchScope
+from lossless.store.search import MessageText, SearchScope, stem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -22,11 +22,11 @@ from lossless.model.search_text import (
     fold_text,
     letter_pairs,
     sign_words,
-    stem,
     stop_words,
     strip_marks,
     unspaced_runs,
 )
+from lossless.store.search import stem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
@@ -317,9 +317,11 @@ def recall_reach(settings: Settings | None, caller: Caller, family: Sequence[Con
     if caller.is_owner or settings is None:
         return "all"
     names = [caller.session.name, *(known.session.name for known in family[:1])] if caller.session else []
-    rules = settings.recall_scope_overrides
-    fits = (rule.scope for rule in rules if any(matches_any(name, (rule.pattern,)) for name in names))
-    return next(fits, settings.recall_scope)
+    rules = (rule.rpartition("=") for rule in settings.recall_scope_overrides)
+    fits = (
+        reach.strip() for pattern, _, reach in rules if any(matches_any(name, (pattern.strip(),)) for name in names)
+    )
+    return cast(RecallReach, next(fits, settings.recall_scope))
 
 
 def _visible(

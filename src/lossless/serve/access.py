@@ -8,13 +8,14 @@ import hmac
 import os
 import secrets
 import stat
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lossless.errors import BadInput
-from lossless.model.paths import make_private_folder
+from lossless.model.paths import create_private_file, make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -29,7 +30,10 @@ def token_file(env: Mapping[str, str] = os.environ) -> Path:
 
 
 def load_token(
-    file: Path | None = None, env: Mapping[str, str] = os.environ, variable: str = MCP_TOKEN_VARIABLE
+    file: Path | None = None,
+    env: Mapping[str, str] = os.environ,
+    variable: str = MCP_TOKEN_VARIABLE,
+    name: str = "mcp-token",
 ) -> tuple[str, str]:
     """The token, and its source; a missing file is created.
 
@@ -38,25 +42,17 @@ def load_token(
     given = env.get(variable, "").strip()
     if given and file is None:
         return _long_enough(given, f"${variable}"), f"${variable}"
-    place = file or token_file(env)
+    place = file or token_file(env).with_name(name)
     try:
         make_private_folder(place.parent)
-        _make(place)
+        with suppress(FileExistsError):
+            create_private_file(place)
+            place.write_text(secrets.token_urlsafe(32) + "\n", encoding="utf-8")
         if os.name == "posix" and stat.S_IMODE(place.stat().st_mode) & 0o077:
             raise BadInput(f"others can read the token in {str(place)!r}: chmod 600 it, or delete it to get a new one")
         return _long_enough(place.read_text(encoding="utf-8").strip(), str(place)), str(place)
     except (OSError, UnicodeDecodeError) as error:
         raise BadInput(f"the token file {str(place)!r} cannot be used: {error}") from error
-
-
-def _make(place: Path) -> None:
-    """Write a new token, unless the file exists."""
-    try:
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(secrets.token_urlsafe(32) + "\n")
 
 
 def _long_enough(text: str, source: str) -> str:
@@ -87,7 +83,6 @@ class AccessGranted:
 
     @property
     def key_headers(self) -> dict[str, str]:
-        """The headers that carry the client's own key."""
         return {name: value for name, value in self.headers if name in _KEY_HEADERS}
 
 
@@ -170,11 +165,7 @@ def load_proxy_token(path: Path | None = None, env: Mapping[str, str] = os.envir
 
     Raises BadInput for a token that is too short or has a colon, and for a file that others can read.
     """
-    given = env.get(PROXY_TOKEN_VARIABLE, "").strip()
-    if given and path is None:
-        found, place = load_token(None, env, PROXY_TOKEN_VARIABLE)
-    else:
-        found, place = load_token(path or token_file(env).with_name("proxy-token"), {})
+    found, place = load_token(path, env, PROXY_TOKEN_VARIABLE, "proxy-token")
     if ":" in found:
         raise BadInput(f"the token in {place} has a colon, which would end it before a key")
     return found, place

@@ -5,9 +5,11 @@ The archive is not opened before the first question, so `initialize` is answered
 
 from __future__ import annotations
 
+import hmac
 import re
+import socket
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
 
 import anyio
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from mcp.server.context import ServerRequestContext
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
     from lossless.model.records import SummaryRow
     from lossless.recall.calls import ToolCallResult
@@ -96,6 +99,8 @@ def _listed(row: SummaryRow) -> types.Resource:
 
 
 T = TypeVar("T")
+_Context: TypeAlias = "ServerRequestContext[Any]"
+_Page: TypeAlias = types.PaginatedRequestParams
 
 #: Concurrent calls; each thread has its own connection.
 _AT_ONCE = 4
@@ -121,23 +126,17 @@ def make_server(archive: ArchiveTools) -> Server[Any]:
     async def in_thread(function: Callable[[], T]) -> T:
         return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
 
-    async def list_tools(
-        _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-    ) -> types.ListToolsResult:
+    async def list_tools(_ctx: _Context, _params: _Page | None) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_tool(tool, archive) for tool in tool_table().values()])
 
-    async def call_tool(_ctx: ServerRequestContext[Any], params: types.CallToolRequestParams) -> types.CallToolResult:
+    async def call_tool(_ctx: _Context, params: types.CallToolRequestParams) -> types.CallToolResult:
         result = await in_thread(partial(archive.call, params.name, params.arguments))
         return types.CallToolResult(content=[types.TextContent(text=result.text)], is_error=result.is_error)
 
-    async def list_resources(
-        _ctx: ServerRequestContext[Any], params: types.PaginatedRequestParams | None
-    ) -> types.ListResourcesResult:
+    async def list_resources(_ctx: _Context, params: _Page | None) -> types.ListResourcesResult:
         return await in_thread(partial(_resources, archive, params.cursor if params else None))
 
-    async def list_templates(
-        _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-    ) -> types.ListResourceTemplatesResult:
+    async def list_templates(_ctx: _Context, _params: _Page | None) -> types.ListResourceTemplatesResult:
         templates = [
             types.ResourceTemplate(
                 uri_template=f"lcm://{kind}/{{id}}", name=kind, description=about, mime_type="text/plain"
@@ -146,13 +145,13 @@ def make_server(archive: ArchiveTools) -> Server[Any]:
         ]
         return types.ListResourceTemplatesResult(resource_templates=templates)
 
-    async def read_resource(
-        _ctx: ServerRequestContext[Any], params: types.ReadResourceRequestParams
-    ) -> types.ReadResourceResult:
-        text = await in_thread(partial(_read, archive, str(params.uri)))
-        return types.ReadResourceResult(
-            contents=[types.TextResourceContents(uri=params.uri, text=text, mime_type="text/plain")]
-        )
+    async def read_resource(_ctx: _Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
+        found = await in_thread(partial(open_resource, archive, str(params.uri)))
+        if found.is_error:
+            why = str(found.details.get("error", found.text))
+            raise MCPError(types.INVALID_PARAMS, why, {"uri": str(params.uri)})
+        content = types.TextResourceContents(uri=params.uri, text=found.text, mime_type="text/plain")
+        return types.ReadResourceResult(contents=[content])
 
     return Server(
         "lossless",
@@ -206,26 +205,78 @@ def _resources(archive: ArchiveTools, cursor: str | None) -> types.ListResources
         raise MCPError(code, str(error)) from None
 
 
-def _read(archive: ArchiveTools, uri: str) -> str:
-    result = open_resource(archive, uri)
-    if result.is_error:
-        raise MCPError(types.INVALID_PARAMS, str(result.details.get("error", result.text)), {"uri": uri})
-    return result.text
-
-
 # --- prompts --------------------------------------------------------------------------------------
 
 
-async def _list_prompts(
-    _ctx: ServerRequestContext[Any], _params: types.PaginatedRequestParams | None
-) -> types.ListPromptsResult:
+async def _list_prompts(_ctx: _Context, _params: _Page | None) -> types.ListPromptsResult:
     return types.ListPromptsResult(prompts=[types.Prompt(name=POLICY_PROMPT, description=_POLICY_HELP)])
 
 
-async def _get_prompt(_ctx: ServerRequestContext[Any], params: types.GetPromptRequestParams) -> types.GetPromptResult:
+async def _get_prompt(_ctx: _Context, params: types.GetPromptRequestParams) -> types.GetPromptResult:
     from lossless.context.render import RECALL_POLICY
 
     if params.name != POLICY_PROMPT:
         raise MCPError(types.INVALID_PARAMS, f"there is no prompt {params.name!r:.60}; there is {POLICY_PROMPT}")
     message = types.PromptMessage(role="user", content=types.TextContent(text=RECALL_POLICY))
     return types.GetPromptResult(description=_POLICY_HELP, messages=[message])
+
+
+# --- HTTP, for programs on this machine: loopback only, behind a token, for known hosts and origins -------
+
+HOST = "127.0.0.1"
+PORT = 4878
+PATH = "/mcp"
+#: How much of a request is read that is refused.
+_READ_BYTES = 1 << 20
+
+
+def require_token(app: ASGIApp, token: str) -> ASGIApp:
+    """The application for requests with the token; all others get 401."""
+    expected = f"Bearer {token}".encode()
+
+    async def checked(scope: Scope, receive: Receive, send: Send) -> None:
+        is_http = scope["type"] == "http"
+        given = [value for name, value in scope["headers"] if name == b"authorization"] if is_http else []
+        if scope["type"] == "lifespan" or (len(given) == 1 and hmac.compare_digest(given[0], expected)):
+            await app(scope, receive, send)
+        elif is_http:
+            size = 0  # what is sent and not read would reset the connection before the answer is read
+            while size < _READ_BYTES and (part := await receive()).get("more_body"):
+                size += len(part["body"])
+            headers = [(b"www-authenticate", b"Bearer"), (b"content-type", b"text/plain"), (b"connection", b"close")]
+            await send({"type": "http.response.start", "status": 401, "headers": headers})
+            await send({"type": "http.response.body", "body": b"A bearer token is needed.\n"})
+
+    return checked
+
+
+def make_app(archive: ArchiveTools, token: str, port: int) -> ASGIApp:
+    """The application: `/mcp` for requests with the token and one of this machine's loopback names."""
+    from mcp.server.transport_security import TransportSecuritySettings
+
+    names = [f"{name}:{port}" for name in ("127.0.0.1", "localhost", "[::1]")]
+    security = TransportSecuritySettings(allowed_hosts=names, allowed_origins=[f"http://{name}" for name in names])
+    app = make_server(archive).streamable_http_app(streamable_http_path=PATH, transport_security=security)
+    return require_token(app, token)
+
+
+def serve_http(archive: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
+    """Serve until interrupted; port 0 takes a free one. `ready` gets the address."""
+    import uvicorn
+
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((HOST, port))
+        listener.listen(64)
+    except OSError as error:
+        listener.close()
+        raise BadInput(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
+    number = int(listener.getsockname()[1])
+    config = uvicorn.Config(make_app(archive, token, number), log_level="warning", access_log=False, ws="none")
+    ready(f"http://{HOST}:{number}{PATH}")
+    try:
+        uvicorn.Server(config).run(sockets=[listener])
+    finally:
+        listener.close()
+        archive.close()

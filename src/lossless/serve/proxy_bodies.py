@@ -30,7 +30,12 @@ def _read_list(text: str, start: int, lists: JsonLists) -> tuple[list[Any], int]
     if begun:
         longest = max(begun, key=lambda known: len(known[0]))
         lists[:] = [known for known in lists if known is not longest]
-        members, end = _gone_on(text, start + len(longest[0]), [*longest[1]])
+        members, at = [*longest[1]], skip_blanks(text, start + len(longest[0]))
+        while not text.startswith("]", at):
+            member, end = JSON_READER.raw_decode(text, skip_mark(",", text, at))
+            members.append(member)
+            at = skip_blanks(text, end)
+        end = at + 1
     else:
         members, end = JSON_READER.raw_decode(text, start)
     if _LEAST <= end - start <= _MOST:
@@ -67,16 +72,6 @@ def read_json_object(text: str, lists: JsonLists) -> tuple[Raw, dict[str, tuple[
     return raw, places
 
 
-def _gone_on(text: str, at: int, members: list[Any]) -> tuple[list[Any], int]:
-    """The list with the members after a position, and where it ends."""
-    at = skip_blanks(text, at)
-    while not text.startswith("]", at):
-        member, end = JSON_READER.raw_decode(text, skip_mark(",", text, at))
-        members.append(member)
-        at = skip_blanks(text, end)
-    return members, at + 1
-
-
 def skip_mark(mark: str, text: str, at: int) -> int:
     """The position after a token and the white space around it; raises ValueError when it is not there."""
     at = skip_blanks(text, at)
@@ -86,7 +81,6 @@ def skip_mark(mark: str, text: str, at: int) -> int:
 
 
 def skip_blanks(text: str, at: int) -> int:
-    """The position after white space."""
     found = _BLANKS.match(text, at)
     return at if found is None else found.end()
 
@@ -150,7 +144,14 @@ def rewrite_body(body: RequestBody, changed: Raw) -> bytes:
     """An object as bytes. Values that are identical to those in `body` keep their text."""
     pieces: list[bytes | memoryview] = []
     for key, value in changed.items():
-        pieces += [b"," if pieces else b"{", _json(key), b":", *_value(body, key, value)]
+        pieces += [b"," if pieces else b"{", _json(key), b":"]
+        place, before = body.places.get(key), body.raw.get(key)
+        if place is not None and value is before:
+            pieces.append(body.piece(*place))
+        elif place is not None and type(before) is type(value) is list:
+            pieces += _list(body, place, before, value)
+        else:
+            pieces.append(_json(value))
     return b"".join([*pieces, b"}"]) if pieces else b"{}"
 
 
@@ -172,17 +173,6 @@ def decompress(content: bytes, encoding: str) -> bytes | None:
     except zlib.error:
         return None
     return text if unpacking.eof else None
-
-
-def _value(body: RequestBody, key: str, value: Any) -> list[bytes | memoryview]:
-    """A value of a changed object: its original text if it is the same, else with original members where possible."""
-    if key not in body.places:
-        return [_json(value)]
-    start, end = body.places[key]
-    before = body.raw[key]
-    if value is before:
-        return [body.piece(start, end)]
-    return _list(body, (start, end), before, value) if type(before) is type(value) is list else [_json(value)]
 
 
 def _list(body: RequestBody, place: tuple[int, int], before: list[Any], changed: list[Any]) -> list[bytes | memoryview]:

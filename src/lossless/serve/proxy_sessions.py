@@ -53,31 +53,26 @@ class SessionFinder:
 
         With `as_named`, the given name decides regardless of the history.
         """
+        name = header or f"proxy:{key_name}"
         with self._lock:
-            session = self._of(window, key_name, header, goes_on_from, as_named)
+            if goes_on_from is not None and not header:
+                known = self._responses.get(goes_on_from)
+                session = known[0] if known else Session(key=f"proxy:{key_name}:{_short(goes_on_from)}")
+            elif as_named:
+                session = Session(key=name)
+            else:
+                session = self._by_history(window, name, is_named=bool(header), goes_on=goes_on_from is not None)
             self._busy[session.name] = self._busy.get(session.name, 0) + 1
         return session
 
-    def _of(
-        self, window: list[Raw], key_name: str, header: str | None, goes_on_from: str | None, as_named: bool
-    ) -> Session:
-        if goes_on_from is not None and not header:
-            known = self._responses.get(goes_on_from)
-            return known[0] if known else Session(key=f"proxy:{key_name}:{_short(goes_on_from)}")
-        name = header or f"proxy:{key_name}"
-        if as_named:
-            return Session(key=name)
-        request = self.engine.host.request_history(window)
-        if not header and self.by == "prefix":
+    def _by_history(self, window: list[Raw], name: str, *, is_named: bool, goes_on: bool) -> Session:
+        """The session that the history of a request is of: the named one if it contains any of its history."""
+        request, named = self.engine.host.request_history(window), Session(key=name)
+        if not is_named and self.by == "prefix":
             return self._aligned(request, name)
-        named = Session(key=name)
-        is_its = goes_on_from is not None or self._is_its(request, named)
+        stored = None if goes_on else self.engine.host.stored_history(named)
+        is_its = stored is None or shares_history(request, stored) or stored.match(request) is not None
         return named if is_its else self._aligned(request, f"{name}:beside")
-
-    def _is_its(self, request: RequestHistory, named: Session) -> bool:
-        """Whether a request that names a session contains any of its history."""
-        stored = self._stored(named)
-        return stored is None or shares_history(request, stored) or stored.match(request) is not None
 
     def real_id(self, response_id: str) -> str:
         """The provider's id of a response; clients know the first of several rounds."""
@@ -94,7 +89,6 @@ class SessionFinder:
                     self._responses.popitem(last=False)
 
     def release(self, session: Session | None) -> None:
-        """A request of this session has ended."""
         if session is not None:
             with self._lock:
                 running = self._busy.pop(session.name, 1) - 1
@@ -152,7 +146,7 @@ class SessionFinder:
             session = Session(key=_numbered(name, number))
             if is_first and session.name in self._busy:
                 continue
-            if (stored := self._stored(session)) is not None:
+            if (stored := self.engine.host.stored_history(session)) is not None:
                 yield session, stored
 
     def _count(self, name: str) -> int:
@@ -170,9 +164,6 @@ class SessionFinder:
     def _is_there(self, name: str, number: int) -> bool:
         session = Session(key=_numbered(name, number))
         return session.name in self._busy or self.engine.browse.find(session) is not None
-
-    def _stored(self, session: Session) -> StoredHistory | None:
-        return self.engine.host.stored_history(session)
 
 
 def _numbered(name: str, number: int) -> str:

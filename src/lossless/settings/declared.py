@@ -10,7 +10,8 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Final, Literal
 
-from lossless.settings.kinds import (
+from lossless.settings.model_rules import OVERRIDES, PRICES, ROUTES, SCOPES, ContextThresholdOverride, ModelPrice, Route
+from lossless.settings.setting import (
     BLANKABLE_PATH,
     BLANKABLE_TEXT,
     OFF,
@@ -19,21 +20,14 @@ from lossless.settings.kinds import (
     TEXT,
     TIME_ZONE,
     Number,
+    Setting,
+    SettingAlias,
     TextList,
+    declare,
+    mask_passwords,
     one_of,
     whole_number,
 )
-from lossless.settings.model_rules import (
-    OVERRIDES,
-    PRICES,
-    ROUTES,
-    SCOPES,
-    ContextThresholdOverride,
-    ModelPrice,
-    RecallScopeRule,
-    Route,
-)
-from lossless.settings.setting import Setting, SettingAlias, declare, mask_passwords
 
 storage = partial(declare, ("Storage", "Where the archive and its files are."))
 sessions = partial(declare, ("Sessions", "Which conversations are kept, and what a host's session commands do."))
@@ -280,7 +274,7 @@ class Settings:
         "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
         ours=True,
     )
-    recall_scope_overrides: tuple[RecallScopeRule, ...] = recall(
+    recall_scope_overrides: tuple[str, ...] = recall(
         (),
         SCOPES,
         "Another `recallScope` for some hosts, agents or sessions, by the key: `agent:support:**=session`; the first "

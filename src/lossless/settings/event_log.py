@@ -13,6 +13,7 @@ import stat
 import tempfile
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -66,7 +67,6 @@ class EventLog:
 
     @staticmethod
     def of(settings: Settings, clock: Callable[[], datetime] = _now) -> EventLog:
-        """The log that the settings describe."""
         return EventLog(
             settings.independent_log_file_file,
             settings.independent_log_file_max_file_bytes,
@@ -114,7 +114,9 @@ class EventLog:
             _prune(path, day)
         with suppress(FileNotFoundError):
             if path.stat().st_size + len(line) > self._max_bytes:
-                _rotate(path, len(line), self._max_bytes)
+                with _process_lock(path.with_name(f".{path.name}.lock")):
+                    if path.stat().st_size + len(line) > self._max_bytes:  # else another process was faster
+                        _rotate(path)
         handle = os.open(path, _OPEN, 0o600)
         try:
             os.write(handle, line)  # one call: lines of several processes do not mix
@@ -177,19 +179,12 @@ def _make_folder(folder: Path, *, is_ours: bool) -> None:
             os.chmod(folder, 0o700)
 
 
-def _rotated_path(path: Path, number: int) -> Path:
-    return path.with_name(f"{path.stem}.{number}{path.suffix or '.log'}")
-
-
-def _rotate(path: Path, more: int, max_bytes: int) -> None:
-    """Move a full file to `.1`, the one there to `.2` and so on; only one process does it."""
-    with _process_lock(path.with_name(f".{path.name}.lock")):
-        if path.stat().st_size + more <= max_bytes:
-            return  # another process was faster
-        for number in range(KEPT_FILES, 0, -1):
-            source = path if number == 1 else _rotated_path(path, number - 1)
-            with suppress(FileNotFoundError):
-                os.replace(source, _rotated_path(path, number))
+def _rotate(path: Path) -> None:
+    """Move a full file to `.1`, the one there to `.2` and so on."""
+    names = [path, *(path.with_name(f"{path.stem}.{n}{path.suffix or '.log'}") for n in range(1, KEPT_FILES + 1))]
+    for older, newer in reversed(list(pairwise(names))):
+        with suppress(FileNotFoundError):
+            os.replace(older, newer)
 
 
 @contextmanager
@@ -216,13 +211,6 @@ def _prune(path: Path, today: date) -> None:
     for entry in path.parent.iterdir():
         name = entry.name.removeprefix(".").removesuffix(".lock")
         dated = _DATE.match(name[len(before) :]) if name.startswith(before) else None
-        if dated and name.endswith(after) and _day(dated[0]) < oldest:
-            with suppress(OSError):
+        with suppress(OSError, ValueError):  # digits that are no date are not ours
+            if dated and name.endswith(after) and date.fromisoformat(dated[0]) < oldest:
                 entry.unlink()
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        return date.max

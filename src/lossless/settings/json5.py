@@ -17,10 +17,12 @@ if TYPE_CHECKING:
 _SPACE: Final = re.compile(r"(?:\s|\ufeff|//[^\n\r\u2028\u2029]*|/\*.*?\*/)*", re.DOTALL)
 _NAME: Final = re.compile(r"(?:[$_\w]|\\u[0-9a-fA-F]{4})+")
 _NUMBER: Final = re.compile(r"([+-]?)(0[xX][0-9a-fA-F]+|Infinity|NaN|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)")
-_PLAIN: Final = re.compile(r"[^\"'\\\n\r]+")
+_STRING: Final = re.compile(r""""(?:[^"\\\n\r]+|\\(?:\r\n|.))*"|'(?:[^'\\\n\r]+|\\(?:\r\n|.))*'""", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(\r\n|.))", re.DOTALL)
 _HALF: Final = re.compile("[\ud800-\udfff]")
 _WORDS: Final = {"true": True, "false": False, "null": None}
-_ESCAPES: Final = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+_ESCAPES = {"b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "0": "\0"}
+_ESCAPES |= dict.fromkeys(("\n", "\r", "\r\n", "\u2028", "\u2029"), "")
 #: No real config is deeper.
 _DEEPEST: Final = 200
 
@@ -57,7 +59,6 @@ def _wrong(text: str, at: int, why: str) -> ValueError:
 
 
 def _space(text: str, at: int) -> int:
-    """Where space and comments at a position end."""
     found = _SPACE.match(text, at)
     return at if found is None else found.end()
 
@@ -78,7 +79,6 @@ def _value(text: str, at: int, depth: int) -> Json5Node:
 
 
 def _held(text: str, start: int, depth: int) -> Json5Node:
-    """An object or a list."""
     is_object = text[start] == "{"
     close = "}" if is_object else "]"
     members: list[Json5Node] = []
@@ -109,36 +109,21 @@ def _member_name(text: str, start: int) -> Json5Node:
 
 
 def _string(text: str, start: int) -> Json5Node:
-    quote, at, pieces = text[start], start + 1, []
-    while (char := text[at : at + 1]) != quote:
-        if found := _PLAIN.match(text, at):
-            pieces.append(found[0])
-            at = found.end()
-        elif char == "\\":
-            piece, at = _escape(text, at + 1)
-            pieces.append(piece)
-        elif char in ("'", '"'):
-            pieces.append(char)
-            at += 1
-        else:
-            raise _wrong(text, start, "a text is not terminated")
-    made = "".join(pieces)
+    found = _STRING.match(text, start)
+    if found is None:
+        raise _wrong(text, start, "a text is not terminated")
+
+    def unescaped(one: re.Match[str]) -> str:
+        if digits := one[1] or one[2]:
+            return chr(int(digits, 16))
+        if one[3] in ("u", "x"):
+            raise _wrong(text, start + one.start() + 2, "an escape is incomplete")
+        return _ESCAPES.get(one[3], one[3])
+
+    made = _ESCAPE.sub(unescaped, found[0][1:-1])
     if _HALF.search(made):  # two escapes may be one character
         made = made.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
-    return Json5Node(made, start, at + 1)
-
-
-def _escape(text: str, at: int) -> tuple[str, int]:
-    """The character of an escape sequence, and where it ends."""
-    char = text[at : at + 1]
-    if digits := {"u": 4, "x": 2}.get(char):
-        code = text[at + 1 : at + 1 + digits]
-        if not re.fullmatch(f"[0-9a-fA-F]{{{digits}}}", code):
-            raise _wrong(text, at, "an escape is incomplete")
-        return chr(int(code, 16)), at + 1 + digits
-    if char in ("\n", "\r", "\u2028", "\u2029"):
-        return "", at + 2 if text[at : at + 2] == "\r\n" else at + 1
-    return _ESCAPES.get(char, char), at + 1
+    return Json5Node(made, start, found.end())
 
 
 def _number(sign: str, digits: str) -> int | float:
@@ -161,12 +146,9 @@ _TextEdit: TypeAlias = tuple[int, int, str]
 
 def edit_json5(text: str, after: object) -> str:
     """The text with minimal changes so that it holds `after`; raises `ValueError` when that is impossible."""
-    cuts = sorted(_changes(text, parse_json5(text), after), key=lambda cut: cut[:2])
-    end, pieces, at = line_ending(text), [], 0
-    for start, stop, new in cuts:
-        pieces += [text[at:start], new.replace("\n", end)]
-        at = stop
-    made = "".join([*pieces, text[at:]])
+    end = line_ending(text)
+    edits = [(start, stop, new.replace("\n", end)) for start, stop, new in _changes(text, parse_json5(text), after)]
+    made = _applied(text, 0, len(text), edits)
     if not _same(parse_json5(made).value, after):
         raise ValueError("the text cannot be changed safely")
     return made
@@ -233,7 +215,7 @@ def _edit_members(
 ) -> list[_TextEdit]:
     """Edits that remove members of an object or list and append new ones."""
     cuts = [_without(text, one) for one in gone]
-    if gone and not kept and not new and not _remaining_text(text, node, cuts).strip():
+    if gone and not kept and not new and not _applied(text, node.start + 1, node.end - 1, cuts).strip():
         return [(node.start + 1, node.end - 1, "")]
     if not new:
         if gone and kept and kept[-1].comma is not None and node.members[-1].comma is None:
@@ -248,7 +230,11 @@ def _edit_members(
         for key, value in new
     ]
     if not kept:
-        return [*cuts, _into_empty(text, node, cuts, named, inner, outer)]
+        # before the bracket; comments in it stay
+        start, earliest = node.end - 1, max((stop for _, stop, _ in cuts), default=node.start + 1)
+        while start > earliest and text[start - 1].isspace():
+            start -= 1
+        return [*cuts, (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")]
     last = kept[-1]
     at, comma = last.end, []
     if last.comma is None:
@@ -261,24 +247,13 @@ def _edit_members(
     return [*cuts, *comma, (at, at, "".join(between + one + "," for one in named)[:-1] + end)]
 
 
-def _remaining_text(text: str, node: Json5Node, cuts: Sequence[_TextEdit]) -> str:
-    """The text between the brackets of an object or list after all members are removed: space and comments."""
-    pieces, at = [], node.start + 1
-    for start, stop, _ in cuts:
-        pieces.append(text[at : max(at, start)])
+def _applied(text: str, at: int, end: int, edits: Sequence[_TextEdit]) -> str:
+    """A part of a text after edits."""
+    pieces = []
+    for start, stop, new in sorted(edits, key=lambda edit: edit[:2]):
+        pieces += [text[at : max(at, start)], new]
         at = max(at, stop)
-    return "".join([*pieces, text[at : node.end - 1]])
-
-
-def _into_empty(
-    text: str, node: Json5Node, cuts: list[_TextEdit], named: list[str], inner: str, outer: str
-) -> _TextEdit:
-    """Inserts the first members into an empty object or list, before its bracket; comments in it stay."""
-    start = node.end - 1
-    earliest = max((stop for _, stop, _ in cuts), default=node.start + 1)
-    while start > earliest and text[start - 1].isspace():
-        start -= 1
-    return (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")
+    return "".join([*pieces, text[at:end]])
 
 
 def _without(text: str, one: Json5Node) -> _TextEdit:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
@@ -12,11 +13,21 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from lossless.errors import BadSetting
 from lossless.model.paths import payload_folder
 from lossless.settings.declared import SETTINGS, Settings
-from lossless.settings.kinds import OFF, ON, UNSET, Number, ValueKind, is_time_zone, whole_number
-from lossless.settings.setting import Setting, shorten_value, snake_case
+from lossless.settings.setting import (
+    OFF,
+    ON,
+    UNSET,
+    Number,
+    Setting,
+    ValueKind,
+    is_time_zone,
+    shorten_value,
+    snake_case,
+    whole_number,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 ARCHIVE_NAME = "lcm.db"
 CONFIG_NAME = "lossless.toml"
@@ -46,7 +57,9 @@ class ProcessEnvironment(NamedTuple):
         env = os.environ if env is None else env
         found = Path(home) if home is not None else Path(env.get("HOME") or os.path.expanduser("~"))
         chosen = None if openclaw_dir is None else Path(_expanded(os.fspath(openclaw_dir), found))
-        return ProcessEnvironment(env, Path(cwd) if cwd is not None else _working_folder(), found, chosen)
+        with suppress(OSError):  # the working folder may be gone
+            cwd = os.getcwd() if cwd is None else cwd
+        return ProcessEnvironment(env, None if cwd is None else Path(cwd), found, chosen)
 
     def expand(self, text: str) -> str:
         """The path with a leading `~` replaced by the home folder."""
@@ -118,13 +131,6 @@ class ProcessEnvironment(NamedTuple):
         return next((path for path in candidates if _is_file(path)), None)
 
 
-def _working_folder() -> Path | None:
-    try:
-        return Path.cwd()
-    except OSError:
-        return None
-
-
 def _expanded(text: str, home: Path) -> str:
     return os.path.join(home, text[2:]) if text == "~" or text.startswith("~/") else text
 
@@ -154,17 +160,21 @@ class ConfigText(NamedTuple):
 
     @property
     def includes_others(self) -> bool:
-        """Whether a host's file includes other files, which are not read here."""
-        todo: list[object] = [self.document]
-        while todo:
-            item = todo.pop()
-            if isinstance(item, dict):
-                if "$include" in item:
-                    return True
-                todo.extend(item.values())
-            elif isinstance(item, list):
-                todo.extend(item)
-        return False
+        return includes_others(self.document)
+
+
+def includes_others(*values: object) -> bool:
+    """Whether a host's config includes other files, which are not read here."""
+    todo = list(values)
+    while todo:
+        item = todo.pop()
+        if isinstance(item, dict):
+            if "$include" in item:
+                return True
+            todo.extend(item.values())
+        elif isinstance(item, list):
+            todo.extend(item)
+    return False
 
 
 def is_toml(path: Path) -> bool:
@@ -188,10 +198,8 @@ def read_config(path: Path) -> ConfigText:
 
 
 def parse_config(path: Path, data: bytes) -> ConfigText:
-    return _parse_toml(path, data) if is_toml(path) else _parse_json(path, data)
-
-
-def _parse_toml(path: Path, data: bytes) -> ConfigText:
+    if not is_toml(path):
+        return _parse_json(path, data)
     import tomllib
 
     try:
@@ -219,7 +227,7 @@ def _parse_json(path: Path, data: bytes) -> ConfigText:
     if not isinstance(document, dict):
         raise unusable_config(path, "the file must hold a JSON object")
     for block in HOST_CONFIG_BLOCKS:
-        values = _inside(document, block)
+        values = value_at(document, block)
         if values is not None:
             if not isinstance(values, dict):
                 raise unusable_config(path, f"{'.'.join(block)} must be an object")
@@ -227,11 +235,10 @@ def _parse_json(path: Path, data: bytes) -> ConfigText:
     return ConfigText(document, {})
 
 
-def _inside(document: object, block: tuple[str, ...]) -> object:
-    for name in block:
-        if not isinstance(document, dict):
-            return None
-        document = document.get(name)
+def value_at(document: Any, path: Sequence[str]) -> Any:
+    """What stands at a path of keys in nested objects; None when nothing does."""
+    for name in path:
+        document = document.get(name) if isinstance(document, dict) else None
     return document
 
 
@@ -365,7 +372,6 @@ def load(
 def load_at(
     places: ProcessEnvironment, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None
 ) -> LoadedSettings:
-    """Loads the settings for these locations."""
     notices: list[SettingNotice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)

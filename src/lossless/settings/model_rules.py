@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.settings.kinds import TEXT, UNSET, InvalidValue, Number, ValueKind, whole_number
+from lossless.settings.setting import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, snake_case, whole_number
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,27 +44,6 @@ class ContextThresholdOverride:
         conditions = (self.model, self.session_pattern, self.model_context_window_min, self.model_context_window_max)
         return sum(weight for one, weight in zip(conditions, (100, 50, 20, 20), strict=True) if one is not None)
 
-    def holds(
-        self,
-        *,
-        provider: str | None = None,
-        model: str | None = None,
-        window: int | None = None,
-        session: str | None = None,
-    ) -> bool:
-        """Whether every condition is met; a condition on an unknown value is not."""
-        if self.model is not None and self.model not in (model, f"{provider}/{model}"):
-            return False
-        if self.session_pattern is not None:
-            from lossless.model.conversations import matches_any
-
-            if not matches_any(session or "", [self.session_pattern]):
-                return False
-        low, high = self.model_context_window_min, self.model_context_window_max
-        if low is None and high is None:
-            return True
-        return window is not None and (low or 0) <= window and (high is None or window <= high)
-
 
 def choose_override(
     rules: Sequence[ContextThresholdOverride],
@@ -73,55 +53,38 @@ def choose_override(
     window: int | None = None,
     session: str | None = None,
 ) -> ContextThresholdOverride | None:
-    """The rule that applies, or None. `window` is the host's value for the model, never a budget."""
-    holding = [rule for rule in rules if rule.holds(provider=provider, model=model, window=window, session=session)]
-    return max(holding, key=lambda rule: rule.specificity, default=None)
+    """The most specific rule of which every condition is met, or None; a condition on an unknown value is not.
 
+    `window` is the host's value for the model, never a budget.
+    """
+    from lossless.model.conversations import matches_any
 
-_CONDITIONS: Mapping[str, tuple[str, ValueKind]] = {
-    "model": ("model", TEXT),
-    "modelContextWindowMin": ("model_context_window_min", whole_number(1)),
-    "modelContextWindowMax": ("model_context_window_max", whole_number(1)),
-    "sessionPattern": ("session_pattern", TEXT),
-}
-_EFFECTS: Mapping[str, tuple[str, ValueKind]] = {
-    "name": ("name", TEXT),
-    "contextThreshold": ("context_threshold", Number(0, 1)),
-    "freshTailCount": ("fresh_tail_count", whole_number(1)),
-    "leafChunkTokens": ("leaf_chunk_tokens", whole_number(1)),
-}
+    def holds(rule: ContextThresholdOverride) -> bool:
+        if rule.model is not None and rule.model not in (model, f"{provider}/{model}"):
+            return False
+        if rule.session_pattern is not None and not matches_any(session or "", [rule.session_pattern]):
+            return False
+        low, high = rule.model_context_window_min, rule.model_context_window_max
+        if low is None and high is None:
+            return True
+        return window is not None and (low or 0) <= window and (high is None or window <= high)
 
-
-RecallReach: TypeAlias = Literal["session", "project", "agent", "all"]
+    return max(filter(holds, rules), key=lambda rule: rule.specificity, default=None)
 
 
 @dataclass(frozen=True, slots=True)
-class RecallScopeRule:
-    """How far the sessions that fit a pattern can look."""
+class ModelPrice:
+    """A model's price in US dollars per million tokens; `model` is `provider/model`."""
 
-    pattern: str
-    scope: RecallReach
-
-    def __str__(self) -> str:
-        return f"{self.pattern}={self.scope}"
-
-
-_SCOPE_SENTENCE = "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all"
+    model: str
+    input: float
+    output: float
+    #: For tokens read from and written to a cache; None means the input price.
+    cache_read: float | None = None
+    cache_write: float | None = None
 
 
-def _read_scopes(value: object) -> tuple[RecallScopeRule, ...]:
-    """Rules, each a text `<session pattern>=<scope>`."""
-    if isinstance(value, str):
-        value = [item for item in value.split(",") if item.strip()]
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(_SCOPE_SENTENCE)
-    rules = []
-    for place, rule in enumerate(value):
-        pattern, _, scope = (part.strip() for part in (rule if isinstance(rule, str) else "").rpartition("="))
-        if not pattern or scope not in get_args(RecallReach):
-            raise InvalidValue("a text such as 'agent:support:**=session'", f"[{place}]", rule)
-        rules.append(RecallScopeRule(pattern, cast(RecallReach, scope)))
-    return tuple(rules)
+# --- how they are read and written --------------------------------------------------------------------------
 
 
 class RecordList(ValueKind):
@@ -131,7 +94,7 @@ class RecordList(ValueKind):
 
     def __init__(
         self,
-        record: type | tuple[type, ...],
+        record: type,
         word: str,
         sentence: str,
         read_all: Callable[[object], tuple[Any, ...]],
@@ -143,7 +106,7 @@ class RecordList(ValueKind):
         self.read_all, self.dump_all, self.from_text = read_all, dump_all, from_text
 
     def check(self, value: object) -> tuple[Any, ...]:
-        name = "text" if isinstance(self.record, tuple) else self.record.__name__
+        name = self.record.__name__
         if not isinstance(value, (list, tuple)):
             raise InvalidValue(self.sentence if self.sentence.startswith("a list") else f"a list of {name}")
         for place, item in enumerate(value):
@@ -167,123 +130,106 @@ class RecordList(ValueKind):
         return self.schema_
 
 
+#: The fields of a record by their names in config files, which its attributes have in snake case.
+_Fields: TypeAlias = Mapping[str, ValueKind]
+_CONDITIONS: Final[_Fields] = {
+    "model": TEXT,
+    "modelContextWindowMin": whole_number(1),
+    "modelContextWindowMax": whole_number(1),
+    "sessionPattern": TEXT,
+}
+_EFFECTS: Final[_Fields] = {
+    "name": TEXT,
+    "contextThreshold": Number(0, 1),
+    "freshTailCount": whole_number(1),
+    "leafChunkTokens": whole_number(1),
+}
+_ROUTE: Final[_Fields] = {"provider": TEXT, "model": TEXT}
+_PRICE: Final[_Fields] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), Number(0))
+
+
+def _read_fields(at: str, value: object, kinds: _Fields, what: str) -> dict[str, Any]:
+    """The fields of an object by attribute, each read by its kind; for the error, `at` is its path and `what` it is."""
+    if not isinstance(value, Mapping):
+        raise InvalidValue(what, at, value)
+    found: dict[str, Any] = {}
+    for key, item in value.items():
+        name = next((name for name in kinds if key in (name, snake_case(name))), None)
+        if name is None:
+            raise InvalidValue("only the fields " + ", ".join(kinds), f"{at}.{key}", item)
+        if snake_case(name) in found:
+            raise InvalidValue("each field once", f"{at}.{key}", item)
+        try:
+            read = kinds[name].read(item)
+        except InvalidValue as refused:
+            raise InvalidValue(refused.allowed, f"{at}.{key}", item) from None
+        if read is not UNSET:
+            found[snake_case(name)] = read
+        elif name != "name":
+            raise InvalidValue("a text that is not blank", f"{at}.{key}", item)
+    return found
+
+
+def _dump_fields(record: object, kinds: _Fields) -> dict[str, object]:
+    """The fields of a record that have a value, under the names of config files."""
+    values = {key: getattr(record, snake_case(key)) for key in kinds}
+    return {key: value for key, value in values.items() if value not in (None, "")}
+
+
 def _object_schema(
-    kinds: Mapping[str, tuple[str, ValueKind]],
-    required: Sequence[str] = (),
-    inner: Mapping[str, object] | None = None,
-    **more: object,
+    kinds: _Fields, required: Sequence[str] = (), inner: Mapping[str, object] | None = None, **more: object
 ) -> dict[str, object]:
-    described = {**(inner or {}), **{key: kind.schema() for key, (_, kind) in kinds.items()}}
+    described = {**(inner or {}), **{key: kind.schema() for key, kind in kinds.items()}}
     needed = {"required": list(required)} if required else {}
     return {"type": "object", "additionalProperties": False, **needed, **more, "properties": described}
 
 
-_OVERRIDE_SENTENCE = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+def _list_of(sentence: str, read_one: Callable[[str, object], Any]) -> Callable[[object], tuple[Any, ...]]:
+    def read_all(value: object) -> tuple[Any, ...]:
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(sentence)
+        return tuple(read_one(f"[{place}]", item) for place, item in enumerate(value))
+
+    return read_all
 
 
-def _read_overrides(value: object) -> tuple[ContextThresholdOverride, ...]:
+def _read_override(at: str, value: object) -> ContextThresholdOverride:
     """An unknown field or a rule without a condition is refused."""
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(_OVERRIDE_SENTENCE)
-    return tuple(_rule(f"[{place}]", rule) for place, rule in enumerate(value))
-
-
-_ROUTE_FIELDS: Mapping[str, tuple[str, ValueKind]] = {"provider": ("provider", TEXT), "model": ("model", TEXT)}
-_ROUTE_SENTENCE = "a list of {provider, model}; in the environment provider/model,provider/model"
-
-
-def _read_routes(value: object) -> tuple[Route, ...]:
-    if not isinstance(value, (list, tuple)):
-        raise InvalidValue(_ROUTE_SENTENCE)
-    routes = []
-    for place, item in enumerate(value):
-        if not isinstance(item, Mapping):
-            raise InvalidValue("an object {provider, model}", f"[{place}]", item)
-        found = read_fields(f"[{place}]", item, _ROUTE_FIELDS)
-        if len(found) != len(_ROUTE_FIELDS):
-            raise InvalidValue("an object with both provider and model", f"[{place}]", dict(item))
-        routes.append(Route(str(found["provider"]), str(found["model"])))
-    return tuple(routes)
-
-
-def _rule(at: str, value: object) -> ContextThresholdOverride:
     if not isinstance(value, Mapping):
         raise InvalidValue("an object", at, value)
-    match = value.get("match")
-    if not isinstance(match, Mapping):
-        raise InvalidValue("an object with at least one of " + ", ".join(_CONDITIONS), f"{at}.match", match)
-    conditions = read_fields(f"{at}.match", match, _CONDITIONS)
+    some, match = "at least one of " + ", ".join(_CONDITIONS), value.get("match")
+    conditions = _read_fields(f"{at}.match", match, _CONDITIONS, f"an object with {some}")
     if not conditions:
-        raise InvalidValue("at least one of " + ", ".join(_CONDITIONS), f"{at}.match", dict(match))
-    rest = {key: item for key, item in value.items() if key != "match"}
-    effects = read_fields(at, rest, _EFFECTS)
+        raise InvalidValue(some, f"{at}.match", match)
+    effects = _read_fields(at, {key: item for key, item in value.items() if key != "match"}, _EFFECTS, "an object")
     if "context_threshold" not in effects:
         raise InvalidValue(Number(0, 1).allowed(), f"{at}.contextThreshold", None)
-    rule = ContextThresholdOverride(**conditions, **effects)  # type: ignore[arg-type]
+    rule = ContextThresholdOverride(**conditions, **effects)
     low, high = rule.model_context_window_min, rule.model_context_window_max
     if low is not None and high is not None and low > high:
         raise InvalidValue(f"at most modelContextWindowMax ({high})", f"{at}.match.modelContextWindowMin", low)
     return rule
 
 
-def read_fields(
-    at: str, value: Mapping[object, object], kinds: Mapping[str, tuple[str, ValueKind]]
-) -> dict[str, object]:
-    """The fields of an object by attribute, each read by its kind; `at` is its path, for the error."""
-    spelled = {**kinds, **{attribute: (attribute, kind) for attribute, kind in kinds.values()}}
-    found: dict[str, object] = {}
-    for key, item in value.items():
-        if not isinstance(key, str) or key not in spelled:
-            raise InvalidValue("only the fields " + ", ".join(kinds), f"{at}.{key}", item)
-        attribute, kind = spelled[key]
-        if attribute in found:
-            raise InvalidValue("each field once", f"{at}.{key}", item)
-        try:
-            read = kind.read(item)
-        except InvalidValue as refused:
-            raise InvalidValue(refused.allowed, f"{at}.{key}", item) from None
-        if read is UNSET:
-            if attribute != "name":
-                raise InvalidValue("a text that is not blank", f"{at}.{key}", item)
-            continue
-        found[attribute] = read
-    return found
-
-
-def _present(record: object, kinds: Mapping[str, tuple[str, ValueKind]]) -> dict[str, object]:
-    """The fields of a record that have a value, under the names of config files."""
-    values = {key: getattr(record, attribute) for key, (attribute, _) in kinds.items()}
-    return {key: value for key, value in values.items() if value not in (None, "")}
-
-
-def _override_json(rule: ContextThresholdOverride) -> dict[str, object]:
-    effects = _present(rule, _EFFECTS)
+def _dump_override(rule: ContextThresholdOverride) -> dict[str, object]:
+    effects = _dump_fields(rule, _EFFECTS)
     name = {"name": effects.pop("name")} if "name" in effects else {}
-    return {**name, "match": _present(rule, _CONDITIONS), **effects}
+    return {**name, "match": _dump_fields(rule, _CONDITIONS), **effects}
 
 
-_FIELDS: Mapping[str, tuple[str, ValueKind]] = {
-    "input": ("input", Number(0)),
-    "output": ("output", Number(0)),
-    "cacheRead": ("cache_read", Number(0)),
-    "cacheWrite": ("cache_write", Number(0)),
-}
-_NEEDED = ("input", "output")
+def _read_route(at: str, value: object) -> Route:
+    found = _read_fields(at, value, _ROUTE, "an object {provider, model}")
+    if len(found) != len(_ROUTE):
+        raise InvalidValue("an object with both provider and model", at, value)
+    return Route(**found)
 
 
-@dataclass(frozen=True, slots=True)
-class ModelPrice:
-    """A model's price in US dollars per million tokens; `model` is `provider/model`."""
-
-    model: str
-    input: float
-    output: float
-    #: For tokens read from and written to a cache; None means the input price.
-    cache_read: float | None = None
-    cache_write: float | None = None
+def _routes_in_text(text: str) -> list[dict[str, str]]:
+    pairs = (pair.strip().partition("/") for pair in text.split(",") if pair.strip())
+    return [{"provider": provider, "model": model} for provider, _, model in pairs]
 
 
-_PRICE_SENTENCE = (
+_PRICES_SENTENCE = (
     '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
     "in US dollars for a million tokens"
 )
@@ -292,13 +238,25 @@ _PRICE_SENTENCE = (
 def _read_prices(value: object) -> tuple[ModelPrice, ...]:
     """An unknown field is refused."""
     if not isinstance(value, Mapping):
-        raise InvalidValue(_PRICE_SENTENCE)
-    prices = tuple(_price(model, written) for model, written in value.items())
-    names = [price.model for price in prices]
-    for place, name in enumerate(names):
-        if name in names[:place]:
-            raise InvalidValue("each model once", f".{name}", name)
-    return prices
+        raise InvalidValue(_PRICES_SENTENCE)
+    prices: dict[str, ModelPrice] = {}
+    for price in (_read_price(name, written) for name, written in value.items()):
+        if price.model in prices:
+            raise InvalidValue("each model once", f".{price.model}", price.model)
+        prices[price.model] = price
+    return tuple(prices.values())
+
+
+def _read_price(name: object, written: object) -> ModelPrice:
+    provider, slash, model = name.partition("/") if isinstance(name, str) else ("", "", "")
+    if not (slash and provider.strip() and model.strip()):
+        raise InvalidValue("a model as provider/model", f".{name}", name)
+    unit = "in US dollars for a million tokens"
+    found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {unit}")
+    for needed in ("input", "output"):
+        if needed not in found:
+            raise InvalidValue(f"{Number(0).allowed()}, {unit}", f".{name}.{needed}", None)
+    return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)
 
 
 def _prices_in_text(text: str) -> object:
@@ -307,70 +265,49 @@ def _prices_in_text(text: str) -> object:
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InvalidValue(f"JSON: {_PRICE_SENTENCE}") from None
+        raise InvalidValue(f"JSON: {_PRICES_SENTENCE}") from None
 
 
 def _dump_prices(prices: Sequence[ModelPrice]) -> dict[str, object]:
     if len({price.model for price in prices}) < len(prices):
         raise InvalidValue("each model once")
-    return {price.model: _present(price, _FIELDS) for price in prices}
+    return {price.model: _dump_fields(price, _PRICE) for price in prices}
 
 
-def _price(name: object, written: object) -> ModelPrice:
-    at = f".{name}"
-    provider, slash, model = name.partition("/") if isinstance(name, str) else ("", "", "")
-    if not (slash and provider.strip() and model.strip()):
-        raise InvalidValue("a model as provider/model", at, name)
-    if not isinstance(written, Mapping):
-        raise InvalidValue("an object with input and output, in US dollars for a million tokens", at, written)
-    found = read_fields(at, written, _FIELDS)
-    for needed in _NEEDED:
-        if needed not in found:
-            raise InvalidValue(f"{Number(0).allowed()}, in US dollars for a million tokens", f"{at}.{needed}", None)
-    return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)  # type: ignore[arg-type]
-
-
+_OVERRIDES_SENTENCE = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
+_ROUTES_SENTENCE = "a list of {provider, model}; in the environment provider/model,provider/model"
+_MATCH = {"match": _object_schema(_CONDITIONS, minProperties=1)}
+SCOPES = TextList(
+    "list of rules",
+    "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all",
+    "a text such as 'agent:support:**=session'",
+    lambda text: re.fullmatch(r"(?s).*\S.*=\s*(?:session|project|agent|all)\s*", text) is not None,
+    UNSET,
+)
 OVERRIDES = RecordList(
     ContextThresholdOverride,
     "list of rules",
-    _OVERRIDE_SENTENCE,
-    _read_overrides,
-    lambda rules: [_override_json(rule) for rule in rules],
-    {
-        "type": "array",
-        "items": _object_schema(
-            _EFFECTS, ("match", "contextThreshold"), {"match": _object_schema(_CONDITIONS, minProperties=1)}
-        ),
-    },
+    _OVERRIDES_SENTENCE,
+    _list_of(_OVERRIDES_SENTENCE, _read_override),
+    lambda rules: [_dump_override(rule) for rule in rules],
+    {"type": "array", "items": _object_schema(_EFFECTS, ("match", "contextThreshold"), _MATCH)},
 )
 ROUTES = RecordList(
     Route,
     "list of models",
-    _ROUTE_SENTENCE,
-    _read_routes,
+    _ROUTES_SENTENCE,
+    _list_of(_ROUTES_SENTENCE, _read_route),
     lambda routes: [{"provider": route.provider, "model": route.model} for route in routes],
-    {"type": "array", "items": _object_schema(_ROUTE_FIELDS, ("provider", "model"))},
-    lambda text: [
-        {"provider": provider, "model": model}
-        for provider, _, model in (pair.strip().partition("/") for pair in text.split(",") if pair.strip())
-    ],
-)
-SCOPES = RecordList(
-    (RecallScopeRule, str),
-    "list of rules",
-    _SCOPE_SENTENCE,
-    _read_scopes,
-    lambda rules: list(map(str, rules)),
-    {"type": "array", "items": {"type": "string"}},
-    str,
+    {"type": "array", "items": _object_schema(_ROUTE, tuple(_ROUTE))},
+    _routes_in_text,
 )
 PRICES = RecordList(
     ModelPrice,
     "prices by model",
-    _PRICE_SENTENCE,
+    _PRICES_SENTENCE,
     _read_prices,
     _dump_prices,
-    {"type": "object", "additionalProperties": _object_schema(_FIELDS, _NEEDED)},
+    {"type": "object", "additionalProperties": _object_schema(_PRICE, ("input", "output"))},
     _prices_in_text,
 )
 

@@ -1,21 +1,17 @@
-"""Generates the settings page (`python -m lossless.settings.page`) and the JSON Schema of a host's plugin manifest."""
+"""The JSON Schema of a host's plugin manifest; and what writes or checks a generated page."""
 
 from __future__ import annotations
 
 import re
 import sys
-from importlib.resources import files
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.settings.declared import SETTINGS
-from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS
+from lossless.settings.load import RETIRED_KEYS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from lossless.settings.setting import Setting
+    from collections.abc import Callable
 
 
 def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> int:
@@ -78,77 +74,3 @@ def _put(schema: dict[str, Any], key: str, described: dict[str, object]) -> None
         empty = {"type": "object", "additionalProperties": False, "properties": {}}
         schema = schema["properties"].setdefault(step, empty)
     schema["properties"][name] = described
-
-
-_COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
-
-
-def settings_page() -> str:
-    sections = [
-        f"## {title}\n\n{about}\n\n{_table(_COLUMNS, map(_row, settings))}"
-        for (title, about), settings in groupby(SETTINGS, key=lambda setting: setting.section)
-    ]
-    paths = _table(("Variable", "Meaning"), [(_code(name), about) for name, about in PATH_VARIABLES.items()])
-    text = files("lossless.settings").joinpath("page.md").read_text(encoding="utf-8")
-    return text.replace("{sections}", "\n".join(sections)).replace("{names}", _old_names()).replace("{paths}", paths)
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` report whether it is up to date."""
-    return write_page("lossless.settings.page", settings_page, arguments)
-
-
-def _row(setting: Setting) -> tuple[str, ...]:
-    meaning = f"*ours* · {setting.help}" if setting.ours else setting.help
-    key = "environment only" if setting.env_only else _code(setting.key)
-    return (key, setting.kind.word, _default(setting), _allowed(setting), _code(setting.env), meaning)
-
-
-def _default(setting: Setting) -> str:
-    if setting.derived:
-        return setting.derived
-    value = setting.dump(setting.default)
-    if isinstance(value, bool):
-        return _code(str(value).lower())
-    if isinstance(value, list | dict):
-        return ", ".join(_code(str(item)) for item in value) or "none"
-    return _code(f"{value:g}" if isinstance(value, float) else str(value)) or "empty"
-
-
-def _allowed(setting: Setting) -> str:
-    bounds = setting.kind.schema()
-    if "enum" in bounds:
-        return ", ".join(_code(str(word)) for word in getattr(setting.kind, "words", ()))
-    low, high = bounds.get("minimum"), bounds.get("maximum")
-    if low is None:
-        return ""
-    return f"≥ {low}" if high is None else f"{low} … {high}"
-
-
-def _old_names() -> str:
-    rows = [
-        (
-            _code(alias.key),
-            _code(alias.env),
-            f"another name of `{setting.key}`"
-            + (", deprecated" if alias.deprecated else "")
-            + ("; wins when both are given" if alias.wins else f"; `{setting.key}` wins when both are given"),
-        )
-        for setting in SETTINGS
-        for alias in setting.aliases
-    ]
-    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.help}") for item in RETIRED_KEYS]
-    return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
-
-
-def _code(text: str | None) -> str:
-    return f"`{text}`" if text else ""
-
-
-def _table(columns: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
-    lines = [columns, tuple("---" for _ in columns), *rows]
-    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |\n" for line in lines)
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

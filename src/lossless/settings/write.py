@@ -6,14 +6,13 @@ an `openclaw.json`, which may be JSON5: see `json5.py`. A file that is a symlink
 
 from __future__ import annotations
 
-import os
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadSetting
-from lossless.model.paths import replacing
-from lossless.settings.kinds import UNSET, Flag, Number, TextList, TextValue
+from lossless.model.js_json import parse_js
+from lossless.model.paths import create_private_file, fsync_path, replacing
 from lossless.settings.load import (
     HOST_CONFIG_BLOCKS,
     ConfigText,
@@ -27,10 +26,10 @@ from lossless.settings.load import (
     settings_by_key,
     unusable_config,
 )
-from lossless.settings.model_rules import SCOPES
-from lossless.settings.setting import Setting, shorten_value, snake_case
+from lossless.settings.setting import UNSET, Flag, Number, Setting, TextList, TextValue, shorten_value, snake_case
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Mapping
     from datetime import datetime
 
@@ -85,16 +84,14 @@ def read_plain(setting: Setting, text: str) -> object:
 
     JSON is taken as JSON, where the setting can hold it.
     """
-    import json
-
     kind = setting.kind
     if isinstance(kind, Flag) and (word := text.strip().lower()) in _FLAG_WORDS:
         return _FLAG_WORDS[word]
     try:
-        value: object = json.loads(text, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
+        value: object = parse_js(text)
+    except ValueError:
         value = UNSET
-    is_text = isinstance(kind, TextValue | TextList) or kind is SCOPES
+    is_text = isinstance(kind, TextValue | TextList)
     if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
         return value
     if is_text and text.strip():
@@ -125,10 +122,6 @@ def _plain_number(setting: Setting, text: str) -> float | None:
         return None if size is None else number * size * (1000 if setting.key.endswith("Ms") else 1)
     units = _BYTES if setting.key.endswith("Bytes") and unit else _MULTIPLES
     return number * units[unit] if unit in units else None
-
-
-def _refuse_constant(word: str) -> None:
-    raise ValueError(word)
 
 
 def _setting(key: str) -> Setting:
@@ -202,13 +195,13 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
         if place is not None and value is UNSET:
             del place[key]
         elif place is not None:
-            place[key] = tomlkit.value(_toml(value))
+            place[key] = tomlkit.value(toml_text(value))
         elif isinstance(table, Table) or table is None:
             # `append` would put it between a table and the comments above that
             body = document.body if table is None else table.value.body
             inner = name.rpartition(".")[2]
             names = name.split(".") if table is None else [inner if group in name else snake_case(inner)]
-            item, ending = tomlkit.value(_toml(value)), "\r\n" if "\r\n" in text else "\n"
+            item, ending = tomlkit.value(toml_text(value)), "\r\n" if "\r\n" in text else "\n"
             item.trivia.trail = ending
             is_table = [isinstance(one, Table | AoT) and not (own and own.is_dotted()) for own, one in body]
             values = [n for n, (own, _) in enumerate(body) if own is not None and not is_table[n]]
@@ -219,7 +212,7 @@ def _edit_toml(path: Path, text: str, name: str, value: object) -> bytes:
                 table.trivia.trail = ending
             body.insert(at, (tomlkit.key(names), item))
         else:
-            table.append(name.rpartition(".")[2], tomlkit.value(_toml(value)))
+            table.append(name.rpartition(".")[2], tomlkit.value(toml_text(value)))
         return tomlkit.dumps(document).encode()
     except (TOMLKitError, AttributeError, KeyError, RecursionError) as error:
         raise _by_hand(path, name) from error
@@ -241,20 +234,21 @@ def _by_hand(path: Path, name: str) -> BadSetting:
     return unusable_config(path, f"{name} is written in a form that must be edited by hand")
 
 
-def _toml(value: object) -> str:
+def toml_text(value: object) -> str:
+    """A value as TOML writes it on one line; strings are JSON's, but for the delete character."""
     import json
 
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
+        return "{" + ", ".join(f"{_toml_key(key)} = {toml_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
-        return "[" + ", ".join(_toml(item) for item in value) + "]"
+        return "[" + ", ".join(toml_text(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
 
 
 def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else _toml(key)
+    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key)
 
 
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
@@ -288,27 +282,20 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
     """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
+    from datetime import UTC, datetime
+
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path, 0o600 if old is None else path.stat().st_mode & 0o7777) as temporary:
             temporary.write_bytes(new)
             if _old_bytes(path) != old:
                 raise unusable_config(path, "the file must not change while it is being written")
-            backup = _backup(path, old, now)
+            if old is None:
+                return None
+            backup = path.with_name(f"{path.name}.{(now or datetime.now(UTC)).strftime('%Y%m%dT%H%M%S.%fZ')}.bak")
+            create_private_file(backup)
+            backup.write_bytes(old)
+            fsync_path(backup)
+            return backup
     except OSError as error:
         raise unusable_config(path, f"the file must be writable ({error})") from error
-    return backup
-
-
-def _backup(path: Path, old: bytes | None, now: datetime | None) -> Path | None:
-    if old is None:
-        return None
-    from datetime import UTC, datetime
-
-    stamp = (now or datetime.now(UTC)).strftime("%Y%m%dT%H%M%S.%fZ")
-    backup = path.with_name(f"{path.name}.{stamp}.bak")
-    with open(os.open(backup, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-        file.write(old)
-        file.flush()
-        os.fsync(file.fileno())
-    return backup

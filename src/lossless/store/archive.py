@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
     from contextlib import AbstractContextManager
     from pathlib import Path
-    from types import TracebackType
 
     from lossless.model.masking import CutText
     from lossless.store.search import VectorMaker
@@ -134,20 +133,19 @@ class Archive:
 
     def context_tokens(self, conversation_id: int) -> int:
         """The tokens of a context: the running count, or a sum when that is not reliable."""
-        counted = self.ingest.context_tokens(conversation_id)
+        counted = self.ingest.context_counts(conversation_id)[0]
         return self.context.tokens(conversation_id) if counted is None else counted
 
     def context_budget(self, conversation_id: int) -> int:
         """The same by budget estimates, which are stored with each message and summary."""
-        counted = self.ingest.context_budget(conversation_id)
-        return self.context.budget_tokens(conversation_id) if counted is None else counted
+        return self.context_size(conversation_id)[0]
 
     def context_size(self, conversation_id: int) -> tuple[int, int]:
         """That, and how many items the context has at most."""
-        counted = self.ingest.context_size(conversation_id)
-        if counted is None:
-            return self.context.budget_tokens(conversation_id), self.context.next_ordinal(conversation_id)
-        return counted
+        tokens, extra, ordinal = self.ingest.context_counts(conversation_id)
+        if isinstance(tokens, int) and isinstance(extra, int):
+            return tokens + extra, ordinal
+        return self.context.budget_tokens(conversation_id), self.context.next_ordinal(conversation_id)
 
     def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
         """Index rows that another program wrote; returns how many, at most `limit`."""
@@ -183,9 +181,7 @@ class Archive:
     def __enter__(self) -> Archive:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 

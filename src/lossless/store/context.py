@@ -8,12 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from lossless.errors import ArchiveCorrupt, NotFound, Stale
+from lossless.errors import ArchiveCorrupt, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.records import ContextChange, TokensSaved
 from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
+    Sql,
     TableAccess,
     by_ids,
     column_count,
@@ -22,10 +23,11 @@ from lossless.store.database import (
     column_time,
     group_rows,
     load_queries,
+    only,
     row_values,
     time_or_epoch,
 )
-from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, sketch_message
+from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, json_object, sketch_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
@@ -36,8 +38,6 @@ if TYPE_CHECKING:
     from lossless.store.messages import SearchIndex
 
 
-_INGEST = load_queries("ingest")
-_UNREACHABLE, _LOST_SUMMARIES = load_queries("verify")["unreachable"], load_queries("rebuilding")["lost_summaries"]
 CLAW_ACTOR = "lossless-claw"
 #: The action of a change of words; and within what time, and up to how many messages, consecutive ones share an entry.
 REVISE = "revise"
@@ -90,7 +90,28 @@ def item_id(item: ContextItem) -> int | str:
 class ContextItems(TableAccess):
     """Reads and changes the ordered items of a conversation."""
 
-    queries = load_queries("context", "cleared")
+    queries = load_queries("context", "cleared") | {
+        "forget_tokens": load_queries("ingest")["forget_context_tokens"],
+        "unreachable": load_queries("verify")["unreachable"],
+        "lost_summaries": load_queries("rebuilding")["lost_summaries"],
+    }
+    #: The context changed: the running count is no longer valid.
+    _forget_tokens: Sql[[int], None] = Sql("run", "conversation_id", "forget_tokens")
+    _unreachable: Sql[[int], list[int]] = Sql("column", "conversation_id", "unreachable")
+    #: The budget estimates of all items, summed; the stored count where there is none yet.
+    budget_tokens: Sql[[int], int] = Sql("count", "conversation_id")
+    #: Of each longer message in the context: role, size by budget estimate, whether it is of an earlier turn.
+    longer_than: Sql[[int, int], list[tuple[Role, int, int]]] = Sql("rows", "conversation_id tokens")
+    tokens: Sql[[int], int] = Sql("count", "conversation_id")
+    #: The messages among these that a summary in the context covers.
+    covered: Sql[[int, Collection[int]], frozenset[int]] = Sql("set", "conversation_id items")
+    #: The first summary in the context over any of these messages: its ordinal and its id.
+    above: Sql[[int, Collection[int]], tuple[int, str] | None] = Sql("row", "conversation_id items")
+    #: The ordinals of the newest messages of a context.
+    ordinals: Sql[[int, int], dict[int, int]] = Sql("pairs", "conversation_id limit")
+    #: Remove an item's hidden mark; the caller puts it back into the context.
+    unhide: Sql[[int, int | str], None] = Sql("run", "conversation_id item")
+    next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -210,14 +231,6 @@ class ContextItems(TableAccess):
             for item, row in zip(items, rows, strict=True)
         ]
 
-    def budget_tokens(self, conversation_id: int) -> int:
-        """The budget estimates of all items, summed; the stored count where there is none yet."""
-        return self._count("budget_tokens", conversation_id=conversation_id)
-
-    def longer_than(self, conversation_id: int, tokens: int) -> list[tuple[Role, int, int]]:
-        """Of each longer message in the context: role, size by budget estimate, whether it is of an earlier turn."""
-        return self._rows("longer_than", conversation_id=conversation_id, tokens=tokens)
-
     def sketches(self, message_ids: Sequence[int]) -> dict[int, MessageSketch]:
         """Messages by id, without their originals; unknown ids are skipped."""
         if not message_ids:
@@ -230,16 +243,9 @@ class ContextItems(TableAccess):
         """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
         for message_id, metadata in self._rows("notes", by_ids(message_ids)):
-            try:
-                recipe = json.loads(metadata).get("restore")
-            except ValueError:  # damaged; its digest will show it
-                continue
-            if recipe is not None:
+            if (recipe := json_object(metadata).get("restore")) is not None:
                 found.setdefault(message_id, recipe)
         return found
-
-    def tokens(self, conversation_id: int) -> int:
-        return self._count("tokens", conversation_id=conversation_id)
 
     def counts(self, conversation_id: int) -> tuple[int, int]:
         """How many items a context has, and how many of them are summaries."""
@@ -312,14 +318,6 @@ class ContextItems(TableAccess):
         for n, id_ in enumerate(ids):
             self.put(conversation_id, ordinal + n, id_, now)
 
-    def covered(self, conversation_id: int, message_ids: Sequence[int]) -> frozenset[int]:
-        """The messages among these that a summary in the context covers."""
-        return frozenset(self._column("covered", conversation_id=conversation_id, items=json.dumps(list(message_ids))))
-
-    def above(self, conversation_id: int, message_ids: Collection[int]) -> tuple[int, str] | None:
-        """The first summary in the context over any of these messages: its ordinal and its id."""
-        return self._row("above", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
-
     def put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
         """Put a message or a summary at a free ordinal."""
         query, name = ("put_message", "message_id") if isinstance(item, int) else ("put_summary", "summary_id")
@@ -360,10 +358,6 @@ class ContextItems(TableAccess):
         for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
             self.put(conversation_id, n, id_, now)
 
-    def ordinals(self, conversation_id: int, limit: int) -> dict[int, int]:
-        """The ordinals of the newest messages of a context."""
-        return dict(self._rows("ordinals", conversation_id=conversation_id, limit=limit))
-
     def insert_before(
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
@@ -374,15 +368,9 @@ class ContextItems(TableAccess):
             return
         self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
         ordinal: int = found[0]
-        row = self._row("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
-        self._put_before(conversation_id, message_ids, ordinal, ordinal - 1 - (row[0] if row else -1), now)
-
-    def unhide(self, conversation_id: int, item: int | str) -> None:
-        """Remove an item's hidden mark; the caller puts it back into the context."""
-        self._run("unhide", conversation_id=conversation_id, item=item)
-
-    def next_ordinal(self, conversation_id: int) -> int:
-        return self._count("next_ordinal", conversation_id=conversation_id)
+        previous = self._value("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
+        free = ordinal if previous is None else ordinal - 1 - previous
+        self._put_before(conversation_id, message_ids, ordinal, free, now)
 
     def last_fold_at(self, conversation_id: int) -> datetime | None:
         return column_time(self._value("last_fold", conversation_id=conversation_id))
@@ -406,10 +394,6 @@ class ContextItems(TableAccess):
         """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
         values = {"conversation_id": conversation_id, "left": json.dumps(gone), "back": json.dumps(back)}
         return self._row("has_returned", values) is not None
-
-    def _forget_tokens(self, conversation_id: int) -> None:
-        """The context changed: the running count is no longer valid."""
-        self._db.run(_INGEST["forget_context_tokens"], {"conversation_id": conversation_id})
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
@@ -455,7 +439,7 @@ class ContextItems(TableAccess):
                 at, tokens = self._stamp(id_), self.tokens(id_)
                 now = datetime.now(UTC) if at is None else parse_time(at)
                 # summaries first: they cover what is under them
-                gone: list[int | str] = self._db.column(_LOST_SUMMARIES, {"conversation_id": id_})
+                gone: list[int | str] = self._column("lost_summaries", conversation_id=id_)
                 self.hide(id_, gone, "new", now)
                 messages = self._unreachable(id_)
                 self.hide(id_, messages, "new", now)
@@ -468,9 +452,6 @@ class ContextItems(TableAccess):
     def _stamp(self, conversation_id: int) -> str | None:
         row = self._row("stamp", conversation_id=conversation_id)
         return None if row is None else str(row[0])
-
-    def _unreachable(self, conversation_id: int) -> list[int]:
-        return self._db.column(_UNREACHABLE, {"conversation_id": conversation_id})
 
 
 def context_item(row: Sequence[Any]) -> ContextItem:
@@ -491,6 +472,11 @@ class Summaries(TableAccess):
     """Reads summaries and their sources; writes new ones."""
 
     queries = load_queries("summaries")
+    #: The messages that a leaf was made of, in order.
+    message_ids: Sql[[str], list[int]] = Sql("column", "id", "messages_of")
+    #: The summaries that were made of this one.
+    used_in: Sql[[str], list[str]] = Sql("column", "id")
+    former_texts: Sql[[str], frozenset[str]] = Sql("set", "id")
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
@@ -523,10 +509,7 @@ class Summaries(TableAccess):
 
     def get(self, summary_id: str) -> Summary:
         """One summary; raises `NotFound`."""
-        found = self.many([summary_id])
-        if not found:
-            raise NotFound("summary", summary_id)
-        return found[0]
+        return only(self.many([summary_id]), "summary", summary_id)
 
     def many(self, summary_ids: Sequence[str]) -> list[Summary]:
         """Summaries by id with the ids of their sources, in the given order; unknown ids are skipped."""
@@ -546,20 +529,12 @@ class Summaries(TableAccess):
             )  # fmt: skip
         return [found[id_] for id_ in summary_ids if id_ in found]
 
-    def message_ids(self, summary_id: str) -> list[int]:
-        """The messages that a leaf was made of, in order."""
-        return self._column("messages_of", id=summary_id)
-
     def prepared(self, conversation_id: int, message_ids: Sequence[int]) -> Summary | None:
         """The leaf written in advance for exactly these messages and not yet used, if there is one."""
         for (id_,) in self._rows("prepared", conversation_id=conversation_id, first=message_ids[0]):
             if self.message_ids(id_) == list(message_ids):
                 return self.get(id_)
         return None
-
-    def used_in(self, summary_id: str) -> list[str]:
-        """The summaries that were made of this one."""
-        return self._column("used_in", id=summary_id)
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
@@ -624,9 +599,6 @@ class Summaries(TableAccess):
         self._run("make_room", id=leaf, ordinal=ordinal, by=len(message_ids))
         self._run_many("link_message", [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)])
         return leaf
-
-    def former_texts(self, summary_id: str) -> frozenset[str]:
-        return frozenset(self._column("former_texts", id=summary_id))
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""

@@ -20,7 +20,7 @@ from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import TableAccess, column_time, load_queries, time_or_epoch
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, time_or_epoch
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
@@ -46,6 +46,17 @@ class Conversations(TableAccess):
     """Looks conversations up, creates them, archives them."""
 
     queries = load_queries("conversations")
+    #: Close a conversation; the first cause is kept.
+    archive: Sql[[int, str, datetime], None] = Sql("run", "id cause now")
+    #: Record what became of a quarantined conversation; it stays stored, and closed.
+    set_cause: Sql[[int, str, datetime], None] = Sql("run", "id cause now")
+    #: Reopen a closed conversation; the active one of its session must be closed before.
+    reopen: Sql[[int, datetime], None] = Sql("run", "id now")
+    mark_bootstrapped: Sql[[int, datetime], None] = Sql("run", "id now")
+    #: The working folder of a conversation, as its host reported it.
+    project: Sql[[int], str | None] = Sql("value", "id", "project_of")
+    #: Name a conversation that has no title yet.
+    give_title: Sql[[int, str], None] = Sql("run", "id title")
 
     def _one(self, query: str, params: Params) -> Conversation | None:
         row = self._row(query, params)
@@ -91,8 +102,7 @@ class Conversations(TableAccess):
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            self._run("insert", session_id=(session.id or str(uuid4())), key=session.key, now=at)
-            return self.get(self._db.last_id())
+            return self.get(self._added("insert", session_id=session.id or str(uuid4()), key=session.key, now=at))
         if session.id and session.id != found.session_id:
             self._run("rebind", session_id=session.id, now=at, id=found.id)
             return self.get(found.id)
@@ -120,10 +130,6 @@ class Conversations(TableAccess):
         active = self.find(session)
         return [active] if active else []
 
-    def project(self, conversation_id: int) -> str | None:
-        """The working folder of a conversation, as its host reported it."""
-        return self._value("project_of", id=conversation_id)
-
     def in_project(self, project: str | None, agent: str | None) -> list[int]:
         """The conversations of a project; without one, those of an agent that have none either."""
         return self._column("in_project", project=project) if project is not None else self.of_agent(agent, alone=True)
@@ -132,14 +138,10 @@ class Conversations(TableAccess):
         """The conversations of an agent, by the beginning of their keys."""
         return [] if agent is None else self._column("of_agent", prefix=agent, alone=alone)
 
-    def archive(self, conversation_id: int, cause: str, now: datetime) -> None:
-        """Close a conversation; the first cause is kept."""
-        self._run("archive", id=conversation_id, cause=cause, now=row_time(now))
-
     def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        self._run("quarantine", session_id=active.session_id, key=active.session_key, now=row_time(now))
-        return self.get(self._db.last_id())
+        names = {"session_id": active.session_id, "key": active.session_key}
+        return self.get(self._added("quarantine", names | {"now": row_time(now)}))
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """Conversations of a session that are quarantined or were refused, newest first."""
@@ -153,37 +155,14 @@ class Conversations(TableAccess):
             for id_, key, run, decision, at, count, active in self._rows("quarantined")
         ]
 
-    def accept(self, conversation_id: int, now: datetime, *, is_closed: bool = False) -> None:
-        """Make a conversation the active one of its session, or, with `is_closed`, one of its closed ones."""
-        values = {"id": conversation_id, "now": row_time(now)}
-        if is_closed:
-            self._run("set_cause", values | {"cause": "quarantine-accepted"})
-        else:
-            self._run("set_active", values)
-
-    def refuse(self, conversation_id: int, now: datetime) -> None:
-        """Record that a quarantined conversation was refused; it stays stored."""
-        self._run("set_cause", id=conversation_id, cause="refused", now=row_time(now))
-
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
         """Conversations of the same session that were closed for a cause, last first."""
         values = {"key": conversation.session_key, "session_id": conversation.session_id}
         found = self._rows("closed_for", values | {"cause": cause, "limit": limit})
         return [conversation_from_row(row) for row in found]
 
-    def reopen(self, conversation_id: int, now: datetime) -> None:
-        """Reopen a closed conversation; the active one of its session must be closed before."""
-        self._run("reopen", id=conversation_id, now=row_time(now))
-
     def active_ids(self) -> list[int]:
         return self._column("active_ids")
-
-    def give_title(self, conversation_id: int, title: str) -> None:
-        """Name a conversation that has no title yet."""
-        self._run("give_title", id=conversation_id, title=title)
-
-    def mark_bootstrapped(self, conversation_id: int, now: datetime) -> None:
-        self._run("mark_bootstrapped", id=conversation_id, now=row_time(now))
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,37 +233,33 @@ class TranscriptRecords(TableAccess):
     """Records about hosts' transcripts, and the messages of other conversations that a transcript may repeat."""
 
     queries = load_queries("transcripts", "histories")
+    #: Record that the host started over in the same conversation.
+    set_soft_reset: Sql[[int, datetime], None] = Sql("run", "conversation_id now")
+    checkpoint: Sql[[int], Checkpoint | None] = Sql("record", "conversation_id", "", Checkpoint)
+    #: Record that only the newest part of a fork's history is stored here, of so many messages.
+    set_fork: Sql[[int, int], None] = Sql("run", "conversation_id count")
+    #: Active conversations with a transcript: conversation, path, size when last seen.
+    tracked: Sql[[], list[tuple[int, str, int]]] = Sql("rows")
+    last_decision: Sql[[int, str], TranscriptDecision | None] = Sql(
+        "record", "conversation_id path", "last_epoch", TranscriptDecision
+    )
+    #: The conversations that follow, or followed, the transcript with this path or header id.
+    following: Sql[[str], list[int]] = Sql("column", "name")
 
     def __init__(self, database: Database, messages: Messages | None = None) -> None:
         super().__init__(database)
         self._messages = messages
 
-    def checkpoint(self, conversation_id: int) -> Checkpoint | None:
-        return self._record(Checkpoint, "checkpoint", conversation_id=conversation_id)
-
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""
         values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
-        self._run("advance", values)
-        if not self._db.changes():
+        if not self._changed("advance", values):
             self._run("set_checkpoint", values)
         self._run("set_state", values)
-
-    def set_fork(self, conversation_id: int, count: int) -> None:
-        """Record that only the newest part of a fork's history is stored here, of so many messages."""
-        self._run("set_fork", conversation_id=conversation_id, count=count)
-
-    def set_soft_reset(self, conversation_id: int, now: datetime) -> None:
-        """Record that the host started over in the same conversation."""
-        self._run("set_soft_reset", conversation_id=conversation_id, now=row_time(now))
 
     def seen(self, path: str) -> dict[int, tuple[int, int]]:
         """Size and modification time of a file at its last read, by conversation."""
         return {id_: (size, changed) for id_, size, changed in self._rows("seen", path=path)}
-
-    def tracked(self) -> list[tuple[int, str, int]]:
-        """Active conversations with a transcript: conversation, path, size when last seen."""
-        return self._rows("tracked")
 
     def decide(
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
@@ -297,9 +272,6 @@ class TranscriptRecords(TableAccess):
         point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
-    def last_decision(self, conversation_id: int, path: str) -> TranscriptDecision | None:
-        return self._record(TranscriptDecision, "last_epoch", conversation_id=conversation_id, path=path)
-
     def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
         return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
 
@@ -308,7 +280,7 @@ class TranscriptRecords(TableAccess):
         return self._records(TranscriptDecision, "decided", decision="held")
 
     def refused(self) -> list[TranscriptDecision]:
-        """Transcripts that the user has refused and not accepted since."""
+        """Transcripts that were refused; `accept` reverses that."""
         return self._records(TranscriptDecision, "decided", decision="refused")
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
@@ -333,10 +305,6 @@ class TranscriptRecords(TableAccess):
         if conversation.session.is_cron:
             return []
         return self._column("former", key=conversation.session_key, run=conversation.session_id, id=conversation.id)
-
-    def following(self, name: str) -> list[int]:
-        """The conversations that follow, or followed, the transcript with this path or header id."""
-        return self._column("following", name=name)
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""

@@ -6,10 +6,9 @@ import json
 import os
 import sys
 import threading
-import time
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
@@ -17,14 +16,14 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
 
 import apsw
 
 from lossless import errors
-from lossless.errors import ArchiveError, ArchiveFull, BadInput
+from lossless.errors import ArchiveError, ArchiveFull
 from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
@@ -54,7 +53,6 @@ def load_queries(*names: str) -> dict[str, str]:
 
 @cache
 def load_schema(file: str) -> str:
-    """The DDL of `schema/<file>.sql`."""
     return files(__package__).joinpath("schema", f"{file}.sql").read_text(encoding="utf-8")
 
 
@@ -75,6 +73,8 @@ def conversation_range(conversation_id: int | None) -> dict[str, object]:
 
 D = TypeVar("D", bound="DataclassInstance")
 T = TypeVar("T")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def column_text(raw: object) -> str:
@@ -121,14 +121,12 @@ def record_from_row(kind: type[D], row: Sequence[object]) -> D:
 
 
 def row_values(record: DataclassInstance) -> dict[str, Any]:
-    """The fields of a record as a query takes them: times with milliseconds, lists as JSON."""
-    found: dict[str, Any] = {field.name: getattr(record, field.name) for field in fields(record)}
-    for name, value in found.items():
-        if isinstance(value, datetime | tuple | list):
-            found[name] = state_time(value) if isinstance(value, datetime) else json.dumps(value)
-        elif isinstance(value, bool):
-            found[name] = int(value)
-    return found
+    return {field.name: getattr(record, field.name) for field in fields(record)}
+
+
+def _bound(_cursor: object, _number: int, value: Any) -> str:
+    """What SQLite gets for a value that it has no type for: times with milliseconds, lists as JSON."""
+    return state_time(value) if isinstance(value, datetime) else json.dumps(list(value), default=column_text)
 
 
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
@@ -137,6 +135,13 @@ def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, 
     for key, *rest in rows:
         found[key].append(make(*rest))
     return found
+
+
+def only(found: Iterable[T], what: str, id_: object) -> T:
+    """What was found by an id; `NotFound` without it."""
+    for one in found:
+        return one
+    raise errors.NotFound(what, id_)
 
 
 def column_count(value: object) -> int:
@@ -289,6 +294,7 @@ class Database:
         try:
             connection = self._open_file(flags)
             connection.set_busy_timeout(self.busy_timeout_ms)
+            connection.convert_binding = _bound
             # Without this, a query over a table with partial indexes is prepared again for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
@@ -337,7 +343,6 @@ class Database:
 
     @property
     def is_in_use(self) -> bool:
-        """Whether this process has the file open."""
         return not self._closed and not self._is_memory and self._pid == os.getpid()
 
     def reconnect(self) -> None:
@@ -575,6 +580,13 @@ class TableAccess:
     def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
         return self._db.column(self.queries[query], params or values)
 
+    def _set(self, query: str, params: Params) -> frozenset[Any]:
+        return frozenset(self._column(query, params))
+
+    def _pairs(self, query: str, params: Params) -> dict[Any, Any]:
+        """The second column of each row by the first."""
+        return dict(self._rows(query, params))
+
     def _count(self, query: str, params: Params = (), /, **values: object) -> int:
         return self._db.count(self.queries[query], params or values)
 
@@ -593,11 +605,49 @@ class TableAccess:
     def _stream(self, query: str, params: Params = (), /, **values: object) -> Iterator[Row]:
         return self._db.stream(self.queries[query], params or values)
 
+    def _pages(self, query: str, limit: int, after: Any = 0, **values: object) -> Iterator[list[Any]]:
+        """The rows of a query, page by page: each page comes after the first column of the row before."""
+        while page := self._rows(query, **values, after=after, limit=limit):
+            yield page
+            after = page[-1][0]
+
     def _run(self, query: str, params: Params = (), /, **values: object) -> None:
         self._db.run(self.queries[query], params or values)
 
+    def _changed(self, query: str, params: Params = (), /, **values: object) -> bool:
+        self._run(query, params, **values)
+        return self._db.changes() > 0
+
+    def _added(self, query: str, params: Params = (), /, **values: object) -> int:
+        self._run(query, params, **values)
+        return self._db.last_id()
+
     def _run_many(self, query: str, params: Iterable[Params]) -> None:
         self._db.run_many(self.queries[query], params)
+
+
+#: What a query returns; see the methods of `TableAccess` with these names.
+SqlKind = Literal[
+    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "count", "value", "record", "records"
+]  # fmt: skip
+
+
+class Sql(Generic[P, R]):
+    """A query as a method: it takes the values of its parameters in order. It has the method's name, or its own."""
+
+    def __init__(self, kind: SqlKind, parameters: str = "", name: str = "", of: type | None = None) -> None:
+        self._read, self._parameters, self._name = getattr(TableAccess, f"_{kind}"), parameters.split(), name
+        self._of = () if of is None else (of,)
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = self._name or name
+
+    def __get__(self, table: TableAccess, owner: type) -> Callable[P, R]:
+        def call(*values: P.args, **_: P.kwargs) -> R:
+            found: R = self._read(table, *self._of, self._name, dict(zip(self._parameters, values, strict=True)))
+            return found
+
+        return call
 
 
 def _close(handle: _Handle) -> bool:
@@ -691,22 +741,17 @@ def copy_database(
     """
     shown = name or target
     try:
-        copy = apsw.Connection(target)
+        with closing(apsw.Connection(target)) as copy:
+            with database.snapshot():
+                size = database.row("PRAGMA page_size") or (0,)
+                database.row("SELECT count(*) FROM sqlite_master")
+                try:
+                    _copy(copy, database.connection(), size[0], progress)
+                except apsw.Error as error:
+                    raise _no_copy(error, shown) from error
+            copy.execute("PRAGMA journal_mode = DELETE").fetchall()
     except apsw.Error as error:
         raise _no_copy(error, shown) from error
-    try:
-        with database.snapshot():
-            size = database.row("PRAGMA page_size") or (0,)
-            database.row("SELECT count(*) FROM sqlite_master")
-            try:
-                _copy(copy, database.connection(), size[0], progress)
-            except apsw.Error as error:
-                raise _no_copy(error, shown) from error
-        copy.execute("PRAGMA journal_mode = DELETE").fetchall()
-    except apsw.Error as error:
-        raise _no_copy(error, shown) from error
-    finally:
-        copy.close()
 
 
 def drop_wal(database: Database) -> None:
@@ -728,13 +773,11 @@ def _no_copy(error: apsw.Error, target: str) -> ArchiveError:
 
 def replace_database(database: Database, source: str, progress: Callable[[int], None] | None = None) -> None:
     """Make a database equal to the one in `source`, in one transaction. The caller holds the file exclusively."""
-    original = apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)
-    try:
-        _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)
-    except apsw.Error as error:
-        raise refused(error, database.path) from error
-    finally:
-        original.close()
+    with closing(apsw.Connection(source, flags=apsw.SQLITE_OPEN_READONLY)) as original:
+        try:
+            _copy(database.connection(), original, int(str(original.pragma("page_size"))), progress)
+        except apsw.Error as error:
+            raise refused(error, database.path) from error
 
 
 def _copy(
@@ -747,53 +790,3 @@ def _copy(
             if progress:
                 progress(((copy.page_count if remaining is None else remaining) - copy.remaining) * page_size)
             remaining = copy.remaining
-
-
-#: Virtual-machine steps between two checks of the clock.
-_STEPS = 10_000
-_READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
-_SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
-
-
-def run_owner_query(database: Database, query: str, params: Params, limit: int, seconds: float) -> list[dict[str, Any]]:
-    """The rows of a query; `BadInput` for one that writes, is invalid, takes too long or has too many rows."""
-    if limit < 1 or seconds <= 0:
-        raise BadInput("limit must be 1 or more, and seconds more than 0")
-    until = time.monotonic() + seconds
-    with database.aside() as connection:
-        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, 256 << 20)  # of one text or blob, in bytes
-        connection.authorizer = _authorize_read
-        connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
-        try:
-            cursor = connection.execute(query, params or None)
-            rows: list[dict[str, Any]] = []
-            names: list[str] = []
-            for row in cursor:
-                if len(rows) == limit:
-                    raise BadInput(f"the query has more than {limit:,} rows: narrow it, or pass a higher limit")
-                for name, *_ in cursor.get_description() if not names else ():  # duplicates get a number
-                    count = sum(known == name or known.startswith(f"{name}:") for known in names)
-                    names.append(f"{name}:{count}" if count else name)
-                rows.append(dict(zip(names, row, strict=True)))
-            return rows
-        except apsw.InterruptError:
-            raise BadInput(f"the query took longer than {seconds:g} s: narrow it, or pass more seconds") from None
-        except (apsw.AuthError, apsw.ReadOnlyError) as error:
-            raise BadInput("the query may only read; it is no plain SELECT") from error
-        except (apsw.SQLError, apsw.BindingsError, apsw.TooBigError) as error:
-            raise BadInput(f"the query cannot be run: {error}") from error
-        except apsw.Error as error:
-            raise refused(error, database.path) from error
-        finally:
-            connection.authorizer = None
-            connection.set_progress_handler(None)
-            connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
-
-
-def _authorize_read(operation: int, *names: str | None) -> int:
-    is_allowed = (
-        operation in _READS
-        or (operation == apsw.SQLITE_PRAGMA and names[0] in _SELECT_PRAGMAS)
-        or (operation == apsw.SQLITE_FUNCTION and names[1] != "load_extension")
-    )
-    return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY

@@ -7,12 +7,11 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from lossless.errors import NotFound
 from lossless.model.identity import file_ids_in
 from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
-from lossless.store.database import TableAccess, column_text, conversation_range, load_queries, row_values
+from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
 from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json, with_notes
 from lossless.store.search import SearchScope
 
@@ -36,6 +35,9 @@ class LargeFileRows(TableAccess):
     """Reads and writes `large_files`, and the marks that messages have for them."""
 
     queries = load_queries("files")
+    ids: Sql[[], frozenset[str]] = Sql("set")
+    #: Record that a message's text is also in a file; its text stays.
+    set_stub: Sql[[int, str], None] = Sql("run", "message_id file_id")
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
@@ -43,10 +45,7 @@ class LargeFileRows(TableAccess):
 
     def get(self, file_id: str) -> StoredFile:
         """One file; raises `NotFound`."""
-        found = self.many([file_id])
-        if file_id not in found:
-            raise NotFound("file", file_id)
-        return found[file_id]
+        return only(self.many([file_id]).values(), "file", file_id)
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Files by id; unknown ids are left out."""
@@ -72,11 +71,7 @@ class LargeFileRows(TableAccess):
         return [found[id_] for id_ in ids if id_ in found]
 
     def totals(self, where: SearchScope) -> tuple[int, int]:
-        """How many files a scope has, and their bytes."""
         return self._row("totals", where.values) or (0, 0)
-
-    def ids(self) -> frozenset[str]:
-        return frozenset(self._column("ids"))
 
     def remove(self, file_ids: Iterable[str]) -> None:
         """Delete rows; only on the user's command."""
@@ -94,8 +89,7 @@ class LargeFileRows(TableAccess):
 
     def set_summary(self, file: StoredFile, summary: str) -> bool:
         """Replace a file's summary; False when it was changed meanwhile. Needs a transaction."""
-        self._run("set_summary", id=file.id, known=file.exploration_summary, summary=summary)
-        return self._db.changes() > 0
+        return self._changed("set_summary", id=file.id, known=file.exploration_summary, summary=summary)
 
     def referenced_ids(self) -> frozenset[str]:
         """Every file id in a message, a part, a summary, a pin or a brief; reads all of them."""
@@ -151,16 +145,11 @@ class LargeFileRows(TableAccess):
         """Tool results of at least so many bytes that are in no file yet, oldest first."""
         return self._records(StoredToolOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
-    def set_stub(self, message_id: int, file_id: str) -> None:
-        """Record that a message's text is also in a file; its text stays."""
-        self._run("set_stub", message_id=message_id, file_id=file_id)
-
     def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
         """The messages whose text is also in a file, with the file's id."""
         return dict(self._rows("stubs", conversation_id=conversation_id))
 
     def clear_stubs(self, message_ids: Iterable[int]) -> None:
-        """Remove these marks."""
         self._run_many("clear_stub", [{"message_id": id_} for id_ in message_ids])
 
 

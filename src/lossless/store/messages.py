@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import NotFound
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX, StoredMessage, ToolCall, without_words_digest
@@ -16,12 +15,14 @@ from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_o
 from lossless.model.times import row_time
 from lossless.store.database import (
     PASSAGE_BASE,
+    Sql,
     TableAccess,
     by_ids,
     column_text,
     group_rows,
     load_queries,
     load_schema,
+    only,
     time_or_epoch,
 )
 from lossless.store.migrate import split_script
@@ -58,7 +59,6 @@ def index_digest(text: str) -> bytes:
 
 
 def indexed_text(content: str, message: Message) -> str:
-    """The searchable text of a stored message."""
     return storable_text(index_text_of(content, [part.input for part in message.parts if isinstance(part, ToolCall)]))
 
 
@@ -159,20 +159,15 @@ class SearchIndex(TableAccess):
 
     @property
     def has_stray_passages(self) -> bool:
-        """Whether it has passages of unknown messages."""
         return self._row("stray_passages", base=PASSAGE_BASE) is not None
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
-        """Remove up to so many rows whose message is gone; returns how many. Needs a transaction."""
+        """Remove about so many rows whose message or summary is gone; returns how many. Needs a transaction."""
         gone = self._rows("gone_rows", base=PASSAGE_BASE, limit=limit)
-        self._run_many("drop_row", [{"rowid": row[0]} for row in gone])
-        return len(gone)
-
-    def drop_gone_summaries(self, limit: int = _INDEX_BATCH) -> int:
-        """Remove up to so many rows whose summary is gone; returns how many. Needs a transaction."""
-        gone = self._rows("gone_summary_rows", limit=limit)
-        self._run_many("drop_summary_row", [{"rowid": row[0]} for row in gone])
-        return len(gone)
+        self._run_many("drop_row", gone)
+        gone_summaries = self._rows("gone_summary_rows", limit=limit)
+        self._run_many("drop_summary_row", gone_summaries)
+        return len(gone) + len(gone_summaries)
 
     def empty(self) -> None:
         """Recreate our full-text tables, empty; needs a transaction."""
@@ -245,14 +240,9 @@ class SearchIndex(TableAccess):
 
     def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
         """Messages that upstream's search table lacks, in batches; without those that have no words."""
-        after = 0
-        while "messages_fts" in self.upstream:
-            found = self._rows("upstream_lost_messages", after=after, limit=limit)
-            if not found:
-                return
-            if lost := [(id_, content) for id_, content in found if index_text_of(content).strip()]:
+        for page in self._pages("upstream_lost_messages", limit) if "messages_fts" in self.upstream else ():
+            if lost := [(id_, content) for id_, content in page if index_text_of(content).strip()]:
                 yield lost
-            after = found[-1][0]
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
@@ -315,6 +305,18 @@ class Messages(TableAccess):
     """Reads and writes of messages, parts and their places in the context."""
 
     queries = load_queries("messages")
+    #: The seq of the newest message; 0 without messages.
+    last_seq: Sql[[int], int] = Sql("count", "conversation_id")
+    #: The newest message except leading system prompts and notices.
+    newest_said_id: Sql[[int], int | None] = Sql("value", "conversation_id", "newest_said")
+    #: How many messages are visible and not left on a branch; at most `limit`.
+    visible: Sql[[int, int], int] = Sql("count", "conversation_id limit")
+    #: The messages from a seq on whose text may refer to a file, newest first.
+    referring: Sql[[int, int, int], list[int]] = Sql("column", "conversation_id first limit")
+    #: The seqs of messages with these identities that are in the context themselves, oldest first.
+    seqs_in_context: Sql[[int, Sequence[str]], list[int]] = Sql("column", "conversation_id identities")
+    #: The same leading system prompt or notice from an earlier window.
+    preamble_id: Sql[[int, str, bytes], int | None] = Sql("value", "conversation_id identity fingerprint", "preamble")
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
@@ -408,12 +410,7 @@ class Messages(TableAccess):
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)
 
-    def newest_said_id(self, conversation_id: int) -> int | None:
-        """The newest message except leading system prompts and notices."""
-        return self._value("newest_said", conversation_id=conversation_id)
-
     def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
-        """The newest user message of each conversation that has one."""
         found = self._rows("newest_users", by_ids(conversation_ids))
         return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
 
@@ -422,7 +419,6 @@ class Messages(TableAccess):
         return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
 
     def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
-        """The entry ids of these messages, where they have one."""
         return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
 
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
@@ -430,10 +426,6 @@ class Messages(TableAccess):
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
         found = {row.id: row for row in self._tail_rows(self._rows("tail_rows", place))}
         return [found[id_] for id_ in message_ids if id_ in found]
-
-    def visible(self, conversation_id: int, limit: int) -> int:
-        """How many messages are visible and not left on a branch; at most `limit`."""
-        return self._count("visible", conversation_id=conversation_id, limit=limit)
 
     def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
         """All visible messages from a position on, oldest first."""
@@ -456,21 +448,9 @@ class Messages(TableAccess):
         """The seqs of messages with this identity, newest first, including hidden ones."""
         return self._column("seqs_of_identity", conversation_id=conversation_id, identity=identity, limit=limit)
 
-    def referring(self, conversation_id: int, first: int, limit: int) -> list[int]:
-        """The messages from a seq on whose text may refer to a file, newest first."""
-        return self._column("referring", conversation_id=conversation_id, first=first, limit=limit)
-
-    def seqs_in_context(self, conversation_id: int, identities: Sequence[str]) -> list[int]:
-        """The seqs of messages with these identities that are in the context themselves, oldest first."""
-        return self._column("seqs_in_context", conversation_id=conversation_id, identities=json.dumps(list(identities)))
-
     def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
         """The messages from one seq to another that are in the context themselves."""
         return self._tail_rows(self._rows("context_run", conversation_id=conversation_id, first=first, last=last))
-
-    def preamble_id(self, conversation_id: int, identity: str, fingerprint: bytes) -> int | None:
-        """The same leading system prompt or notice from an earlier window."""
-        return self._value("preamble", conversation_id=conversation_id, identity=identity, fingerprint=fingerprint)
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
@@ -483,10 +463,7 @@ class Messages(TableAccess):
 
     def get(self, message_id: int) -> StoredMessage:
         """One message; raises `NotFound`."""
-        found = self.many([message_id])
-        if not found:
-            raise NotFound("message", message_id)
-        return found[0]
+        return only(self.many([message_id]), "message", message_id)
 
     def many(self, message_ids: Sequence[int], *, exact: bool = True) -> list[StoredMessage]:
         """Messages by id, in the given order; unknown ids are skipped.

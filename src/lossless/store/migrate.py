@@ -5,21 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from contextlib import closing
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import apsw
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless import errors
 from lossless.model.identity import identity_hash
-from lossless.store.database import load_queries, load_schema
+from lossless.store.database import Database, load_queries, load_schema
 from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from lossless.store.database import Database
+    from collections.abc import Collection, Iterable, Iterator
 
 #: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
@@ -57,26 +54,26 @@ class Column:
 TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
+def _declared(statements: Iterable[str]) -> tuple[TableColumns, dict[str, str]]:
+    """The columns and the definitions of the tables that some statements create."""
+    with closing(Database(":memory:")) as database:
+        for statement in statements:
+            database.run(statement)
+        definitions = _definitions(database)
+        return _columns(database, definitions), definitions
+
+
 @cache
 def _base() -> tuple[TableColumns, dict[str, str]]:
-    """The columns and the definitions of lossless-claw's tables; not a connection, which threads cannot share."""
-    connection = apsw.Connection(":memory:")
-    connection.execute(load_schema("base"))
-    return _described(connection)
-
-
-def _described(connection: apsw.Connection) -> tuple[TableColumns, dict[str, str]]:
-    definitions: dict[str, str] = {str(name): str(sql) for name, sql in connection.execute(_QUERIES["tables"])}
-    return _columns(lambda query, bound: connection.execute(query, bound).fetchall(), definitions), definitions
+    """Those of lossless-claw's tables."""
+    return _declared(split_script(load_schema("base")))
 
 
 def _expected() -> TableColumns:
-    """The columns of lossless-claw's tables."""
     return _base()[0]
 
 
 def base_columns(table: str) -> tuple[str, ...]:
-    """The columns of one of lossless-claw's tables."""
     return tuple(_expected()[table])
 
 
@@ -84,22 +81,16 @@ def base_columns(table: str) -> tuple[str, ...]:
 _READ: dict[tuple[str, str], dict[str, Column]] = {}
 
 
-def _columns(run: Callable[[str, dict[str, str]], list[tuple[Any, ...]]], definitions: dict[str, str]) -> TableColumns:
+def _columns(database: Database, definitions: dict[str, str]) -> TableColumns:
     for name, sql in definitions.items():
         if (name, sql) not in _READ:
-            rows = run(_QUERIES["file_columns"], {"table": name})
+            rows = database.rows(_QUERIES["file_columns"], {"table": name})
             _READ[name, sql] = {row[0]: Column(row[0], row[1], bool(row[2]), row[3], bool(row[4])) for row in rows}
     return {name: _READ[name, sql] for name, sql in definitions.items()}
 
 
 def _definitions(database: Database) -> dict[str, str]:
     return dict(database.rows(_QUERIES["tables"]))
-
-
-def read_schema(database: Database) -> TableColumns:
-    """The current columns of the tables that we know."""
-    known = {name: sql for name, sql in _definitions(database).items() if name in _expected()}
-    return _columns(database.rows, known)
 
 
 @cache
@@ -115,10 +106,11 @@ def _checks(sql: str) -> frozenset[str]:
     return frozenset(found)
 
 
-def why_refused(database: Database, shape: TableColumns) -> str | None:
+def why_refused(database: Database) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
     expected, base = _base()
     definitions = _definitions(database)
+    shape = _columns(database, {name: sql for name, sql in definitions.items() if name in expected})
     if reason := _other_ids(database.path, shape):
         return reason
     for table, columns in shape.items():
@@ -165,7 +157,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
     definitions = _definitions(database)
     if not _is_written(database, definitions):
         return []
-    shapes = _columns(database.rows, dict(sorted(definitions.items())))
+    shapes = _columns(database, dict(sorted(definitions.items())))
     base, own = _expected(), _own_columns()
     strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
     found = []
@@ -193,7 +185,7 @@ def _is_written(database: Database, definitions: dict[str, str]) -> bool:
     """Whether lossless has written a file, in a version up to this one."""
     if len(added_tables() & definitions.keys()) * 2 < len(added_tables()):
         return False
-    state = _columns(database.rows, {"archive_state": definitions.get("archive_state", "")})["archive_state"]
+    state = _columns(database, {"archive_state": definitions.get("archive_state", "")})["archive_state"]
     row = database.row(_QUERIES["state"], {"name": "schema"}) if {"name", "value"} <= state.keys() else None
     return row is None or not isinstance(row[0], int) or row[0] <= SCHEMA_VERSION
 
@@ -228,8 +220,8 @@ def affinity(declared: str) -> str:
 
 def check_is_archive(database: Database) -> bool:
     """True for an archive, False for an empty file; raises for any other database."""
-    tables = [name for name, _ in database.rows(_QUERIES["tables"])]
-    if {"conversations", "messages"} <= set(tables):
+    tables = _definitions(database).keys()
+    if {"conversations", "messages"} <= tables:
         return True
     if tables:
         raise errors.NotAnArchive(
@@ -263,25 +255,21 @@ def _migrate(database: Database) -> None:
             f"archive {database.path!r}: the file is damaged, and is not written: table {table!r}: {detail}; "
             "`lcm restore` restores a backup (`lcm backups` lists them)"
         )
-    _refuse_unknown(database, read_schema(database))
+    _refuse_unknown(database)
     database.rows("PRAGMA journal_mode = WAL")  # the file remembers it: only for our own files
     if not _is_current(database):
         with database.transaction(exclusive=True):
-            shape = read_schema(database)
-            _refuse_unknown(database, shape)
+            _refuse_unknown(database)
+            lacking = _lacking(database)
             _create(database, "base")
-            for table, there in shape.items():
-                for column in _expected()[table].values():
-                    if column.name not in there:
-                        database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
-                        if column.default and "(" in column.default:
-                            database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
+            for table, columns in lacking.items():
+                for column in columns:
+                    database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
+                    if column.default and "(" in column.default:
+                        database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
             database.run(_QUERIES["drop_old_key_index"])
             _create(database, "indexes")
             _create(database, "additions")
-            for table, columns in _lacking(database).items():
-                for column in columns:
-                    database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
             if is_new:  # it is empty, and every new row gets a digest
@@ -303,43 +291,38 @@ _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last
 @cache
 def _own_columns() -> dict[str, dict[str, Column]]:
     """The columns of our own tables, without search indexes."""
-    connection = apsw.Connection(":memory:")
-    for statement in split_script(load_schema("additions")):
-        if (created := _CREATED.match(statement)) and "VIRTUAL" not in created[0]:
-            connection.execute(statement)
-    return _described(connection)[0]
+    statements = split_script(load_schema("additions"))
+    return _declared(one for one in statements if (created := _CREATED.match(one)) and "VIRTUAL" not in created[0])[0]
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
-    """The columns that our own tables lack in an older file."""
-    lacking = {}
-    grown = {name: sql for name, sql in _definitions(database).items() if name in _GROWN}
-    for table, there in _columns(database.rows, grown).items():
-        columns = _own_columns()[table]
-        if there and (missing := [column for column in columns.values() if column.name not in there]):
-            lacking[table] = missing
-    return lacking
+    """The columns that tables of an older file lack."""
+    declared = _expected() | {table: _own_columns()[table] for table in _GROWN}
+    known = {name: sql for name, sql in _definitions(database).items() if name in declared}
+    lacking = {
+        table: [column for name, column in declared[table].items() if name not in there]
+        for table, there in _columns(database, known).items()
+        if there
+    }
+    return {table: missing for table, missing in lacking.items() if missing}
 
 
 def _is_current(database: Database) -> bool:
-    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
-    if not (added_tables() | set(_expected())) <= tables:
+    if not added_tables() | _expected().keys() <= _definitions(database).keys():
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
-    shape = read_schema(database)
     steps: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
     return (
         version is not None
         and version[0] == SCHEMA_VERSION
         and database.row(_QUERIES["old_key_index"]) is None
         and not _lacking(database)
-        and all(set(columns) <= set(shape[table]) for table, columns in _expected().items())
         and all(steps.get(step, 0) >= known for step, known in KNOWN_STEPS.items())
     )
 
 
-def _refuse_unknown(database: Database, shape: TableColumns) -> None:
-    if reason := why_refused(database, shape):
+def _refuse_unknown(database: Database) -> None:
+    if reason := why_refused(database):
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
@@ -351,7 +334,6 @@ def _create(database: Database, file: str) -> None:
 
 
 def split_script(script: str) -> list[str]:
-    """The statements of one of our DDL files."""
     bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
     return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
@@ -388,16 +370,12 @@ def _fill_identities(database: Database, query: str) -> None:
 
 def temporary_views(database: Database) -> list[str]:
     """Temporary tables and views that make an older file readable without changing it."""
-    shape, lacking = read_schema(database), _lacking(database)
-    tables = {name for name, _ in database.rows(_QUERIES["tables"])}
+    tables = _definitions(database).keys()
     statements = []
-    for table, columns in _expected().items():
-        if table not in tables:
-            names = ", ".join(f'"{name}"' for name in columns)
-            statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
-        elif missing := [column for column in columns.values() if column.name not in shape[table]]:
-            lacking[table] = missing
-    for table, missing in lacking.items():
+    for table in sorted(_expected().keys() - tables):
+        names = ", ".join(f'"{name}"' for name in _expected()[table])
+        statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
+    for table, missing in _lacking(database).items():
         filled = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
         statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {filled} FROM main."{table}"')
     for statement in split_script(load_schema("additions")):

@@ -29,13 +29,15 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import TableAccess, by_ids, column_count, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, by_ids, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lossless.model.messages import Json
     from lossless.store.database import Database, Row
+
+    _MessageDigest: TypeAlias = Callable[[Sequence[object], Sequence[Sequence[object]]], bytes]
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
@@ -242,7 +244,7 @@ def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
     found = {row.ordinal: row.text_content for row in rows if row.text_content is not None}
     for row in rows:
         if row.text_content is None and row.part_type in _WORDS and '"raw"' in row.metadata:
-            raw = _object(row.metadata).get("raw")
+            raw = json_object(row.metadata).get("raw")
             words = raw.get(_WORDS[row.part_type]) if isinstance(raw, dict) else None
             found |= {row.ordinal: words} if isinstance(words, str) else {}
     return found
@@ -348,14 +350,15 @@ def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:
     )
 
 
-def _object(text: str | None) -> dict[str, Any]:
+def json_object(text: str | None) -> dict[str, Any]:
+    """An object from its JSON; empty for anything else."""
     value = _json(text)
     return value if isinstance(value, dict) else {}
 
 
 @lru_cache(maxsize=512)
 def _common(text: str) -> dict[str, Any]:
-    return _object(text)
+    return json_object(text)
 
 
 def _json(text: str | None) -> Any:
@@ -383,7 +386,7 @@ def unpack_message(
             raise ValueError(f"its part {row.ordinal} is not text")
     # common metadata are parsed once, and only read
     metadata = [
-        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else _object(text)
+        _common(text) if len(text := row.metadata) <= _COMMON_CHARS and '"raw"' not in text else json_object(text)
         for row in rows
     ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
@@ -549,6 +552,16 @@ def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> 
     format, skeleton, budget estimate; and of each part the columns of `DIGESTED_PART_COLUMNS`, plus others that are
     filled.
     """
+    role, content, *others = row
+    rest = [role, *others, [*map(list, parts)]]
+    if not isinstance(content, str):
+        return blake2b(ascii([content, rest]).encode(), digest_size=DIGEST_BYTES).digest()
+    text = content.encode("utf-8", "surrogatepass")
+    return blake2b(ascii(rest).encode() + text, digest_size=DIGEST_BYTES).digest()
+
+
+def _former_message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
+    """The digest of a message as archives have it that were written before `message_digest` was made faster."""
     return digest_of([row, parts])
 
 
@@ -588,6 +601,8 @@ class RowDigests(TableAccess):
     """Writes and checks the digests of rows."""
 
     queries = load_queries("row_digests")
+    #: Keep the digest of a row, though the row was written in this transaction.
+    forget_note: Sql[[str, str], None] = Sql("run", "name key")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -611,10 +626,6 @@ class RowDigests(TableAccess):
     def note_message(self, message_id: int) -> None:
         """Record that a part was added to a message with a digest."""
         self._run("note", name=_MESSAGES_NAME, key=str(message_id))
-
-    def forget_note(self, name: str, key: str) -> None:
-        """Keep the digest of a row, though the row was written in this transaction."""
-        self._run("forget_note", name=name, key=key)
 
     def put_payloads(self, digests: Mapping[str, bytes]) -> None:
         """Store the digests of file contents, by file id; needs a transaction."""
@@ -667,12 +678,13 @@ class RowDigests(TableAccess):
 
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
-        after = 0
-        while ids := self._column("page", after=after, limit=_DIGEST_PAGE, half=DIGEST_BYTES):
-            for id_, known, digest in self._messages(ids):
-                if known is not None and known[_MESSAGE] != digest:
-                    yield id_
-            after = ids[-1]
+        for page in self._pages("page", _DIGEST_PAGE, half=DIGEST_BYTES):
+            differ = self._differing([row[0] for row in page], message_digest)
+            yield from self._differing(differ, _former_message_digest) if differ else ()
+
+    def _differing(self, ids: Sequence[int], digest_function: _MessageDigest) -> list[int]:
+        found = self._messages(ids, digest_function)
+        return [id_ for id_, known, digest in found if known is not None and known[_MESSAGE] != digest]
 
     def changed_rows(self, tables: Collection[str] = DIGESTED_TABLES) -> Iterator[tuple[str, str, str]]:
         """Rows of other tables that differ from what was written: table, key, what is wrong."""
@@ -694,14 +706,16 @@ class RowDigests(TableAccess):
         ours = frozenset(self._column("all_known", name="large_files"))
         return dict(self._rows("all_known", name=PAYLOADS_KEY)), ours
 
-    def _messages(self, ids: Sequence[int]) -> Iterator[tuple[int, bytes | None, bytes]]:
+    def _messages(
+        self, ids: Sequence[int], digest_function: _MessageDigest = message_digest
+    ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
         parts: dict[int, list[list[object]]] = {}
         for row in self._rows("parts", wanted):
             parts.setdefault(row[0], []).append(_part(row[1:]))
         for row in self._rows("messages", wanted):
-            yield row[0], row[1], message_digest(row[2:], parts.get(row[0], ()))
+            yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
 
     def _digests(self, one: DigestedTable, keys: Collection[str] | None = None) -> Iterator[tuple[str, bytes]]:
         """Rows of a table, all or some: their keys and expected digests."""

@@ -11,11 +11,13 @@ from functools import lru_cache
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
+import apsw
+
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
-from lossless.store.database import PASSAGE_BASE, TableAccess, column_count, column_text, load_queries
+from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, storable_text, unpack_part
 
@@ -33,6 +35,33 @@ _LAST_ID = "\U0010ffff"
 _READ: Callable[[str, int], tuple[Json, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 #: Characters that are unescaped in all JSON.
 _PLAIN_JSON = re.compile(r'[^"\\/\x00-\x1f\x7f-\U0010ffff]+')
+
+
+_STEMMABLE = re.compile("[a-z]{3,64}")
+#: Case, number and gender endings of Russian, longest first; a stem keeps three letters.
+_RUSSIAN_END = re.compile(
+    "(?<=[а-я]{3})(?:иями|ями|ами|ого|его|ому|ему|ыми|ими|иях|ях|ах|ям|ам|ов|ев|ей|ой|ый|ий|ая|яя|ое|ее|ые|ие|ую"
+    "|юю|ия|ии|ию|ью|ом|ем|ым|им|ых|их|а|е|и|о|у|ы|ю|я|й|ь)$"
+)
+
+
+@lru_cache(maxsize=1)
+def _porter() -> apsw.FTS5Tokenizer:
+    """The tokenizer of the index; it lives as long as its database does."""
+    return apsw.Connection(":memory:").fts5_tokenizer("porter", ["ascii"])
+
+
+@lru_cache(maxsize=65536)
+def stem(word: str) -> str:
+    """The stem of a folded English word, or a Russian one without its ending; any other word unchanged.
+
+    >>> [stem(word) for word in ("running", "happiness", "relational", "deployed", "é", "x86")]
+    ['run', 'happi', 'relat', 'deploi', 'é', 'x86']
+    """
+    if not _STEMMABLE.fullmatch(word):
+        return word if word.isascii() else _RUSSIAN_END.sub("", word)
+    (found,) = _porter()(word.encode(), apsw.FTS5_TOKENIZE_QUERY, None, include_offsets=False, include_colocated=False)
+    return str(found)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +101,10 @@ class MessageText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return storable_text(index_text_of(self.content, [_json(call) for call in self.calls]))
 
     @property
     def called(self) -> str:
-        """All texts in its tool inputs."""
         return "\n".join(_strings(self.calls)) if self.calls else ""
 
     @property
@@ -98,7 +125,6 @@ class SummaryText(NamedTuple):
 
     @property
     def indexed(self) -> str:
-        """Its text in the index."""
         return self.content
 
     @property
@@ -114,7 +140,6 @@ AnyText: TypeAlias = MessageText | SummaryText
 
 
 def is_behind(place: SearchPlace, start: SearchPlace) -> bool:
-    """Whether a position comes after another one, newest first."""
     return newest_first(place) > newest_first(start)
 
 
@@ -183,6 +208,8 @@ class TrigramIndex(TableAccess):
     """Narrows a substring search down to messages that can match."""
 
     queries = load_queries("trigram")
+    #: Create the empty index; needs a transaction.
+    create: Sql[[], None] = Sql("run")
 
     @property
     def is_there(self) -> bool:
@@ -195,7 +222,6 @@ class TrigramIndex(TableAccess):
 
     @property
     def is_behind(self) -> bool:
-        """Whether newer messages are not in it."""
         return self.is_there and bool(self.next_ids(1))
 
     def having(self, texts: Iterable[str]) -> set[int] | None:
@@ -219,12 +245,7 @@ class TrigramIndex(TableAccess):
             self._run("add", (message_id, text.replace("\0", "\ufffd")))
 
     def next_ids(self, limit: int = _TRIGRAM_BATCH) -> list[int]:
-        """The oldest messages that are not in the index."""
         return self._column("next", after=self.through, limit=limit)
-
-    def create(self) -> None:
-        """Create the empty index; needs a transaction."""
-        self._run("create")
 
 
 def build_trigram_index(archive: Archive, seconds: float) -> bool:
@@ -264,6 +285,10 @@ class MessageVectors(TableAccess):
     """Reads and writes vectors of messages; what writes needs a transaction."""
 
     queries = load_queries("vectors")
+    #: Forget what a message meant: its words are others by now.
+    drop: Sql[[int], None] = Sql("run", "message_id")
+    #: How many messages have a vector.
+    count: Sql[[], int] = Sql("count")
 
     def of(self, where: SearchScope, model: str) -> list[tuple[int, bytes]]:
         """The vectors of a scope by this model; none of the whole archive."""
@@ -273,7 +298,6 @@ class MessageVectors(TableAccess):
 
     @property
     def model(self) -> str | None:
-        """The embedder that the vectors are of."""
         return self._value("model")
 
     def use(self, model: str) -> None:
@@ -287,16 +311,7 @@ class MessageVectors(TableAccess):
         return dict(self._rows("pending", below=below, limit=limit))
 
     def put(self, rows: Sequence[tuple[int, bytes, bytes]]) -> None:
-        """Keep vectors with the digests of their texts."""
         self._run_many("put", rows)
-
-    def drop(self, message_id: int) -> None:
-        """Forget what a message meant: its words are others by now."""
-        self._run("drop", message_id=message_id)
-
-    def count(self) -> int:
-        """How many messages have a vector."""
-        return self._count("count")
 
 
 def build_vectors(archive: Archive, seconds: float) -> int:
@@ -397,7 +412,6 @@ class FullTextSearch(TableAccess):
         return self._column("unread", **where.values, limit=MAX_UNREAD)
 
     def unread_summaries(self, where: SearchScope) -> list[str]:
-        """Summaries of the scope that are not indexed."""
         return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
 
     def candidates(

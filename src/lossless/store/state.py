@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
+from itertools import groupby
+from operator import itemgetter, sub
 from pathlib import Path
 from struct import pack, unpack
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -21,10 +23,19 @@ from uuid import uuid4
 from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.context import QuoteSpan
-from lossless.model.masking import PhraseMark, PhraseMarker, mark_cutter
+from lossless.model.masking import PhraseMarker, mark_cutter
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import Database, TableAccess, by_ids, column_time, load_queries, row_values, time_or_epoch
+from lossless.store.database import (
+    Database,
+    Sql,
+    TableAccess,
+    column_time,
+    load_queries,
+    row_values,
+    time_or_epoch,
+)
+from lossless.store.rows import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -64,6 +75,7 @@ class IngestMemory(TableAccess):
     """Reads and writes the rows behind exactly-once ingest."""
 
     queries = load_queries("ingest")
+    block: Sql[[int, str, datetime], None] = Sql("run", "conversation_id reason at")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -89,24 +101,11 @@ class IngestMemory(TableAccess):
         stored_at = state_time(now) if values["stored"] else None
         self._run("count", (conversation_id, seen, last_seq, stored_at, *values.values()))
 
-    def block(self, conversation_id: int, reason: str, now: datetime) -> None:
-        self._run("block", conversation_id=conversation_id, at=state_time(now), reason=reason)
+    def context_counts(self, conversation_id: int) -> tuple[int | None, int | None, int]:
+        """The running token count of the context, by how much budget estimates exceed it, and the ordinal that follows.
 
-    def context_tokens(self, conversation_id: int) -> int | None:
-        """The running token count of the context; None when it must be recomputed."""
-        return self._counted(conversation_id)[0]
-
-    def context_budget(self, conversation_id: int) -> int | None:
-        """The same by budget estimates."""
-        size = self.context_size(conversation_id)
-        return None if size is None else size[0]
-
-    def context_size(self, conversation_id: int) -> tuple[int, int] | None:
-        """The same, and the ordinal that follows the context."""
-        tokens, extra, ordinal = self._counted(conversation_id)
-        return (tokens + extra, ordinal) if isinstance(tokens, int) and isinstance(extra, int) else None
-
-    def _counted(self, conversation_id: int) -> tuple[int | None, int | None, int]:
+        A count that must be computed again is None.
+        """
         return self._row("context_tokens", conversation_id=conversation_id) or (None, None, 0)
 
     def set_context_tokens(self, conversation_id: int, tokens: int, extra: int | None = None) -> None:
@@ -178,20 +177,25 @@ def _short(payload_hash: str) -> int:
     return int(payload_hash[:15], 16) + 1 if payload_hash else 0
 
 
-def _packed(rows: Sequence[int]) -> bytes:
+def _packed(rows: tuple[int, ...]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
     runs: list[int] = []
-    following: int | None = None
-    head = next((n for n, id_ in enumerate(rows) if id_ > 0), len(rows))
-    first, size = (rows[head], len(rows) - head) if head < len(rows) else (0, 0)
-    if size > 1 and tuple(rows[head:]) == tuple(range(first, first + size)):
-        return _packed(rows[:head]) + pack("<2q", first, size)  # most windows are one run, after prompts
-    for id_ in rows:
-        if runs and (id_ == following or (not id_ and not runs[-2])):
+    start, size, last = 0, len(rows), rows[-1] if rows else 0
+    ends = b""
+    while start < size:
+        first = rows[start]
+        if first <= 0:
+            end = start + 1
+        elif last - first == size - start - 1 and rows[start:] == (*range(first, last + 1),):
+            end = size
+        else:
+            ends = ends or bytes(map((1).__ne__, map(sub, rows[1:], rows)))  # 1 where the next row does not follow
+            end = ends.find(1, start) + 1 or size
+        if runs and not first and not runs[-2]:
             runs[-1] += 1
         else:
-            runs += [id_, 1]
-        following = id_ + 1 if id_ and id_ != -1 else None
+            runs += [first, end - start]
+        start = end
     return pack(f"<{len(runs)}q", *runs)
 
 
@@ -234,7 +238,6 @@ _BOOT, _PROCESSES = Path("/proc/sys/kernel/random/boot_id"), "/proc/self/ns/pid"
 
 
 def new_holder() -> str:
-    """A unique name for a holder in this process."""
     return f"{_machine()}:{os.getpid()}-{uuid4().hex[:8]}"
 
 
@@ -300,6 +303,35 @@ class Guards(TableAccess):
     """Pending compactions, leases, limits of model calls, budgets, and grants; writes of grants need a transaction."""
 
     queries = load_queries("guards", "debts", "grants")
+    #: Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few.
+    charge_grant: Sql[[str, int, datetime], bool] = Sql("changed", "id tokens now", "charge")
+    #: Release a lease, if it is still ours.
+    drop_lease: Sql[[str, str], None] = Sql("run", "name owner")
+    #: Remove a lease, regardless of its holder.
+    break_lease: Sql[[str], None] = Sql("run", "name")
+    set_breaker: Sql[[str, int, datetime | None, datetime], None] = Sql("run", "key failures open_until now")
+    #: A model's tokenizer calibration: ratio, spread, observations.
+    factor: Sql[[str], tuple[float, float, int] | None] = Sql("row", "model")
+    set_factor: Sql[[str, float, float, int, datetime], None] = Sql("run", "model ratio spread observations now")
+    #: The active conversations with a budget, most recently changed first.
+    active_histories: Sql[[], list[int]] = Sql("column")
+    #: Chunks that are not worth another try, and why.
+    stubborn: Sql[[int], dict[str, str]] = Sql("pairs", "conversation_id")
+    remember_stubborn: Sql[[int, str, str, datetime], None] = Sql("run", "conversation_id chunk kind now")
+    #: A conversation's pending compaction; None when it never had one.
+    debt: Sql[[int], CompactionDebt | None] = Sql("record", "conversation_id", "get", CompactionDebt)
+    #: Reset the counters after a leaf.
+    leaf_compacted: Sql[[int, datetime], None] = Sql("run", "conversation_id now")
+    #: A grant in any state; None when it never existed or was deleted.
+    grant: Sql[[str], Grant | None] = Sql("record", "id", "by_id", Grant)
+    #: The grant of a session: a valid one, else the newest.
+    grant_of: Sql[[str, datetime], Grant | None] = Sql("record", "holder now", "by_holder", Grant)
+    #: End all grants of a session; an earlier end is kept.
+    revoke_grants_of: Sql[[str, datetime], None] = Sql("run", "holder now", "revoke_holder")
+    #: Remove all grants, ended or not, from a session.
+    unbind_grants: Sql[[str], None] = Sql("run", "holder", "unbind")
+    remembered: Sql[[str], str | None] = Sql("value", "name", "memory")
+    remember: Sql[[str, str], None] = Sql("run", "name value")
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
@@ -307,34 +339,21 @@ class Guards(TableAccess):
         if holder is not None and holder_has_ended(holder[0]):
             self.drop_lease(name, holder[0])
         times = {"now": state_time(now), "expires": state_time(now + length)}
-        self._run("take_lease", {"name": name, "owner": owner} | times)
-        return self._db.changes() > 0
+        return self._changed("take_lease", {"name": name, "owner": owner} | times)
 
     def is_leased(self, name: str, now: datetime) -> bool:
         """Whether a lease is held by a holder that seems alive."""
         holder = self._row("lease", name=name, now=state_time(now))
         return holder is not None and not holder_has_ended(holder[0])
 
-    def drop_lease(self, name: str, owner: str) -> None:
-        """Release a lease, if it is still ours."""
-        self._run("drop_lease", name=name, owner=owner)
-
-    def break_lease(self, name: str) -> None:
-        """Remove a lease, regardless of its holder."""
-        self._run("break_lease", name=name)
-
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The entries of a scope since a moment, oldest first."""
         return self._records(LedgerRow, "ledger", scope=scope, since=state_time(since))
 
-    def add_entry(
-        self, row: LedgerRow, *, conversation_id: int | None = None, purpose: str | None = None,
-        model: str | None = None,
-    ) -> int:  # fmt: skip
-        """Add an entry; the archive assigns its id."""
-        more = {"conversation_id": conversation_id, "purpose": purpose, "model": model}
-        self._run("add_entry", row_values(row) | more)
-        return self._db.last_id()
+    def add_entry(self, row: LedgerRow, **more: str | int | None) -> int:
+        """Add an entry, with its `conversation_id`, `purpose` and `model`; the archive assigns its id."""
+        none = dict.fromkeys(("conversation_id", "purpose", "model"))
+        return self._added("add_entry", none | row_values(row) | more)
 
     def settle(
         self, entry_id: int, result: str, *, model: str | None, input_tokens: int, output_tokens: int,
@@ -355,28 +374,12 @@ class Guards(TableAccess):
         row = self._row("breaker", key=key)
         return (0, None) if row is None else (row[0], column_time(row[1]))
 
-    def set_breaker(self, key: str, failures: int, open_until: datetime | None, now: datetime) -> None:
-        until = None if open_until is None else state_time(open_until)
-        self._run("set_breaker", key=key, failures=failures, open_until=until, now=state_time(now))
-
-    def factor(self, model: str) -> tuple[float, float, int] | None:
-        """A model's tokenizer calibration: ratio, spread, observations."""
-        return self._row("factor", model=model)
-
-    def set_factor(self, model: str, ratio: float, spread: float, observations: int, now: datetime) -> None:
-        values = {"model": model, "ratio": ratio, "spread": spread, "observations": observations}
-        self._run("set_factor", values | {"now": state_time(now)})
-
     def history(self, conversation_id: int) -> BudgetMemory | None:
         """A conversation's remembered budget; None when it never had one."""
         row = self._row("history", conversation_id=conversation_id)
         if row is None:
             return None
         return BudgetMemory(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
-
-    def active_histories(self) -> list[int]:
-        """The active conversations with a budget, most recently changed first."""
-        return self._column("active_histories")
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The most recently changed budgets, by conversation."""
@@ -387,18 +390,7 @@ class Guards(TableAccess):
         values = row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": state_time(now)}
         self._run("set_history", values)
 
-    def stubborn(self, conversation_id: int) -> dict[str, str]:
-        """Chunks that are not worth another try, and why."""
-        return dict(self._rows("stubborn", conversation_id=conversation_id))
-
-    def remember_stubborn(self, conversation_id: int, chunk: str, kind: str, now: datetime) -> None:
-        self._run("remember_stubborn", conversation_id=conversation_id, chunk=chunk, kind=kind, now=state_time(now))
-
     # --- pending compactions; `compaction.run` interprets them ---
-
-    def debt(self, conversation_id: int) -> CompactionDebt | None:
-        """A conversation's pending compaction; None when it never had one."""
-        return self._record(CompactionDebt, "get", conversation_id=conversation_id)
 
     def put_debt(self, debt: CompactionDebt) -> None:
         self._run("put", row_values(debt))
@@ -413,47 +405,15 @@ class Guards(TableAccess):
         more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
         self._run("observe", row_values(seen) | more)
 
-    def leaf_compacted(self, conversation_id: int, now: datetime) -> None:
-        """Reset the counters after a leaf."""
-        self._run("leaf_compacted", conversation_id=conversation_id, now=state_time(now))
-
     # --- grants ---
 
     def issue_grant(self, grant: Grant) -> None:
         self._run("issue", row_values(grant))
 
-    def grant(self, grant_id: str) -> Grant | None:
-        """A grant in any state; None when it never existed or was deleted."""
-        return self._record(Grant, "by_id", id=grant_id)
-
-    def grant_of(self, holder: str, now: datetime) -> Grant | None:
-        """The grant of a session: a valid one, else the newest."""
-        return self._record(Grant, "by_holder", holder=holder, now=state_time(now))
-
-    def charge_grant(self, grant_id: str, tokens: int, now: datetime) -> bool:
-        """Deduct tokens from a grant; False, without a deduction, when it is no longer valid or has too few."""
-        self._run("charge", id=grant_id, tokens=tokens, now=state_time(now))
-        return self._db.changes() > 0
-
-    def revoke_grants_of(self, holder: str, now: datetime) -> None:
-        """End all grants of a session; an earlier end is kept."""
-        self._run("revoke_holder", holder=holder, now=state_time(now))
-
-    def unbind_grants(self, holder: str) -> None:
-        """Remove all grants, ended or not, from a session."""
-        self._run("unbind", holder=holder)
-
     def sweep_grants(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
         self._run("sweep", before=state_time(before))
         self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
-
-    def remembered(self, name: str) -> str | None:
-        value = self._value("memory", name=name)
-        return None if value is None else str(value)
-
-    def remember(self, name: str, value: str) -> None:
-        self._run("remember", name=name, value=value)
 
 
 _KEY_BYTES = 32
@@ -485,7 +445,6 @@ class Tombstones(TableAccess):
         return self._read[1]
 
     def digest(self, fingerprint: bytes) -> bytes:
-        """The keyed digest of a whole message."""
         return (self._read[2] if self._read else self.marker()).digest(fingerprint)
 
     def marker(self) -> PhraseMarker:
@@ -514,29 +473,13 @@ class Tombstones(TableAccess):
     def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
         marker = self.marker()
         found: list[ForgetRound] = []
-        phrases: list[list[PhraseMark]] = []
-        whole: set[tuple[bytes, int]] = set()
-        last = 0
-
-        def settle() -> None:
-            if phrases:
-                found.append(mark_cutter(marker, list(phrases)))
-            if whole:
-                found.append(frozenset(whole))
-            phrases.clear()
-            whole.clear()
-
-        for round_, digest, length, roll, where in self._rows("all"):
-            if (length is None) == bool(phrases) or (length is not None) == bool(whole):
-                settle()
-            if length is None:
-                whole.add((digest, where))
-            elif round_ == last and phrases:
-                phrases[-1].append((length, roll, digest))
+        for is_whole, some in groupby(self._rows("all"), lambda row: row[2] is None):
+            if is_whole:
+                found.append(frozenset((digest, where) for _, digest, _, _, where in some))
             else:
-                phrases.append([(length, roll, digest)])
-            last = round_
-        settle()
+                rounds = groupby(some, itemgetter(0))
+                marks = [[(length, roll, digest) for _, digest, length, roll, _ in one] for _, one in rounds]
+                found.append(mark_cutter(marker, marks))
         return tuple(found), marker
 
 
@@ -566,6 +509,23 @@ class Prompts(TableAccess):
     """
 
     queries = load_queries("prompts", "extras", "briefs")
+    #: Deactivate the active brief; False when there was none.
+    deactivate_brief: Sql[[int, datetime], bool] = Sql("changed", "conversation_id now", "deactivate")
+    set_brief_status: Sql[[str, str, datetime], None] = Sql("run", "id status now", "set_status")
+    #: The newest message under each summary of the context; reads the whole graph below.
+    newest_seqs: Sql[[int], dict[str, int]] = Sql("pairs", "conversation_id")
+    #: Summaries of the context with older content than a brief's sources, added by surgery.
+    newcomers: Sql[[int, str], frozenset[str]] = Sql("set", "conversation_id brief_id")
+    #: A number that changes with each fold; 0 before the first.
+    newest_fold: Sql[[int], int] = Sql("count", "conversation_id", "fold")
+    #: Record that the user message for evidence is now stored.
+    bind_evidence: Sql[[int, int], None] = Sql("run", "evidence_id message_id")
+    #: The first user message after another message.
+    user_after: Sql[[int, int], int | None] = Sql("value", "conversation_id after_id")
+    #: Remove evidence from the prompt until something is chosen for other words.
+    empty_evidence: Sql[[Collection[int]], None] = Sql("run", "ids")
+    #: The messages among these that were removed from their conversation.
+    hidden: Sql[[Sequence[int]], frozenset[int]] = Sql("set", "ids")
 
     def pins(self, conversation_id: int) -> list[PinRow]:
         return self._records(PinRow, "pins", conversation_id=conversation_id)
@@ -574,33 +534,22 @@ class Prompts(TableAccess):
         self, conversation_id: int, now: datetime, *, text: str | None = None, message_id: int | None = None
     ) -> int:
         """Pin a text or a message; returns the pin's id."""
-        self._run("add_pin", conversation_id=conversation_id, message_id=message_id, content=text, now=row_time(now))
-        return self._db.last_id()
+        values = {"conversation_id": conversation_id, "message_id": message_id, "content": text}
+        return self._added("add_pin", values | {"now": row_time(now)})
 
     def unpin(self, conversation_id: int, pin_id: int) -> None:
         """Remove a pin; raises `NotFound`."""
-        self._run("drop_pin", conversation_id=conversation_id, pin_id=pin_id)
-        if not self._db.changes():
+        if not self._changed("drop_pin", conversation_id=conversation_id, pin_id=pin_id):
             raise NotFound("pin", pin_id)
 
     def active_brief(self, conversation_id: int) -> StoredBrief | None:
         """The active focus brief, which covers older summaries, if there is one."""
         return self._record(StoredBrief, "active_brief", conversation_id=conversation_id)
 
-    def newest_seqs(self, conversation_id: int) -> dict[str, int]:
-        """The newest message under each summary of the context; reads the whole graph below."""
-        return dict(self._rows("newest_seqs", conversation_id=conversation_id))
-
-    def newcomers(self, conversation_id: int, brief_id: str) -> frozenset[str]:
-        """Summaries of the context with older content than a brief's sources, added by surgery."""
-        return frozenset(self._column("newcomers", conversation_id=conversation_id, brief_id=brief_id))
-
     def files(self, file_ids: Sequence[str]) -> dict[str, tuple[int, str]]:
-        """Size and exploration summary of stored files."""
-        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", by_ids(file_ids))}
+        return {file_id: (size or 0, summary or "") for file_id, size, summary in self._rows("files", ids=file_ids)}
 
     def newest_briefs(self, conversation_id: int, limit: int = 1) -> list[StoredBrief]:
-        """The briefs of a conversation, newest first."""
         return self._records(StoredBrief, "newest", conversation_id=conversation_id, limit=limit)
 
     def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
@@ -623,35 +572,15 @@ class Prompts(TableAccess):
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
-    def deactivate_brief(self, conversation_id: int, now: datetime) -> bool:
-        """Deactivate the active brief; False when there was none."""
-        self._run("deactivate", conversation_id=conversation_id, now=row_time(now))
-        return self._db.changes() > 0
-
-    def set_brief_status(self, brief_id: str, status: str, now: datetime) -> None:
-        self._run("set_status", id=brief_id, status=status, now=row_time(now))
-
     def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
         """What came after a brief: messages, their tokens, summaries."""
         at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        try:
-            found = json.loads(brief.raw or "{}")
-        except ValueError:
-            found = {}
-        last = found.get("lastSeq") if isinstance(found, dict) else None
+        last = json_object(brief.raw).get("lastSeq")
         # one of another program says only which messages it covers
         seq = last if isinstance(last, int) else brief.covered_message_seq or 0
         return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
 
-    def last_seq(self, conversation_id: int) -> int:
-        """The seq of the newest message, recorded with a brief."""
-        return self._count("last_seq", conversation_id=conversation_id)
-
     # --- evidence and receipts ---
-
-    def newest_fold(self, conversation_id: int) -> int:
-        """A number that changes with each fold; 0 before the first."""
-        return self._count("fold", conversation_id=conversation_id)
 
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
         """The evidence chosen since a fold, oldest first."""
@@ -669,22 +598,6 @@ class Prompts(TableAccess):
         rest = {"after_id": row.after_id, "asked": row.asked, "tokens": row.tokens, "digest": row.digest}
         self._run("add_evidence", found | rest | {"quotes": quotes, "at": state_time(now)})
 
-    def bind_evidence(self, evidence_id: int, message_id: int) -> None:
-        """Record that the user message for evidence is now stored."""
-        self._run("bind_evidence", evidence_id=evidence_id, message_id=message_id)
-
-    def user_after(self, conversation_id: int, message_id: int) -> int | None:
-        """The first user message after another message."""
-        return self._value("user_after", conversation_id=conversation_id, after_id=message_id)
-
-    def empty_evidence(self, evidence_ids: Collection[int]) -> None:
-        """Remove evidence from the prompt until something is chosen for other words."""
-        self._run("empty_evidence", ids=json.dumps(sorted(evidence_ids)))
-
-    def hidden(self, message_ids: Sequence[int]) -> frozenset[int]:
-        """The messages among these that were removed from their conversation."""
-        return frozenset(self._column("hidden", ids=json.dumps(list(message_ids))))
-
     def add_receipt(
         self, conversation_id: int, tokens: int, capacity: int, detail: dict[str, Any], now: datetime
     ) -> None:
@@ -700,10 +613,7 @@ class Prompts(TableAccess):
         """The newest receipts of a conversation, oldest first."""
         found = []
         for id_, at, tokens, capacity, text in self._rows("receipts", conversation_id=conversation_id, limit=limit):
-            try:
-                detail = json.loads(text)
-            except ValueError:
-                detail = {}
+            detail = json_object(text)
             pairs = {name: tuple((str(one), str(two)) for one, two in detail.get(name, ())) for name in _PAIRS}
             found.append(PromptRecord(id_, time_or_epoch(at), tokens, capacity, detail.get("kinds", {}), **pairs))
         return found[::-1]

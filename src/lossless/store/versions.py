@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from itertools import groupby
-from operator import attrgetter
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
-from lossless.store.bundles import VERSION_COLUMNS
 from lossless.store.database import TableAccess, by_ids, group_rows, load_queries
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
@@ -125,7 +124,7 @@ class StoredWording:
 
 _INSERT_PART = load_queries("messages")["insert_part"]
 _BATCH = 500
-_ROW = ("version_id", "message_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
+VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
 #: `earlier`: a former current text; `lesser`: a host's reduction, which never was current.
 VersionKind = Literal["earlier", "lesser"]
 
@@ -151,21 +150,6 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class VersionRow:
-    """A row of `message_versions`."""
-
-    id: int
-    message_id: int
-    digest: bytes
-    lesser: int
-    length: int | None
-    base_id: int | None
-    tokens: int
-    at: int
-    body: bytes | None
-
-
-@dataclass(frozen=True, slots=True)
 class MessageCopy:
     """A message in another archive: its text there, and its versions as rows."""
 
@@ -176,14 +160,11 @@ class MessageCopy:
 
     def wordings(self, role: Role, now: datetime) -> list[tuple[bytes, StoredWording, VersionKind, datetime]]:
         """Digest, text, kind and time of each wording; damaged ones are skipped."""
-        columns: list[tuple[Any, ...]] = [tuple(one.get(name) for name in _ROW) for one in self.versions]
-        by_id = {row[0]: VersionRow(*row) for row in columns}
+        by_id = {row["version_id"]: row for row in self.versions}
         found: list[tuple[bytes, StoredWording, VersionKind, datetime]] = []
         for row in by_id.values():
             with suppress(ValueError, OverflowError, OSError):
-                kind: VersionKind = "lesser" if row.lesser else "earlier"
-                at = datetime.fromtimestamp(row.at, UTC)
-                found.append((row.digest, _wording(row, by_id, self.current), kind, at))
+                found.append((row["digest"], _wording(row, by_id, self.current), *_kind_and_time(row)))
         if self.is_other:
             with suppress(ValueError):
                 found.append((words_digest(self.current.message(role)), self.current, "earlier", now))
@@ -240,7 +221,7 @@ class Versions(TableAccess):
             is_refilled = begins and old.shape != fresh.shape
         if is_refilled:
             rows = self._version_rows([message_id])
-            prefixes = [row for row in rows if row.length is not None and row.base_id is None]
+            prefixes = [row for row in rows if row["length"] is not None and row["base_id"] is None]
             self._fill(prefixes, role, old, fresh)
         self._forget(message_id, role, digest, fresh)
         self._write(conversation, message_id, new, fresh, old.tokens)
@@ -256,7 +237,7 @@ class Versions(TableAccess):
         """
         role, old = self._current(message_id)
         for row in self._version_rows([message_id]):
-            self._remove(row.id)
+            self._remove(row["version_id"])
         fresh = StoredWording.of(new.message, notes)
         self._write(conversation, message_id, new, fresh, old.tokens)
         for version, wording, words in versions:
@@ -268,26 +249,25 @@ class Versions(TableAccess):
         known = self._row("known", message_id=message_id, digest=digest)
         if known is None:
             return
-        found = {row.id: row for row in self._version_rows([message_id])}
-        version = found[known[0]]
-        based = [row for row in found.values() if row.base_id == version.id]
-        if based and version.body is not None:
-            self._fill(based, role, StoredWording.from_body(version.body, version.tokens), fresh)
-            self._run("base_on", {"message_id": message_id, "from": version.id, "to": None})
-        self._remove(version.id)
+        found = {row["version_id"]: row for row in self._version_rows([message_id])}
+        id_, version = known[0], found[known[0]]
+        based = [row for row in found.values() if row["base_id"] == id_]
+        if based and version["body"] is not None:
+            self._fill(based, role, StoredWording.from_body(version["body"], version["tokens"]), fresh)
+            self._run("base_on", {"message_id": message_id, "from": id_, "to": None})
+        self._remove(id_)
 
     def _remove(self, version_id: int) -> None:
         self._run("drop_index", version_id=version_id)
         self._run("remove", version_id=version_id)
 
-    def _fill(self, based: Sequence[VersionRow], role: Role, old: StoredWording, fresh: StoredWording) -> None:
+    def _fill(self, based: Sequence[dict[str, Any]], role: Role, old: StoredWording, fresh: StoredWording) -> None:
         """Store in full those prefixes of one wording that are not prefixes of its replacement."""
         for row in based:
-            assert row.length is not None
-            wording = old.cut(row.length, row.tokens)
-            if row.length > len(old.content) or not wording.begins(fresh, role):
-                self._run("fill", version_id=row.id, body=wording.body())
-                self._put_index(row.id, wording, role)
+            wording = old.cut(row["length"], row["tokens"])
+            if row["length"] > len(old.content) or not wording.begins(fresh, role):
+                self._run("fill", version_id=row["version_id"], body=wording.body())
+                self._put_index(row["version_id"], wording, role)
 
     def _add(
         self, message_id: int, role: Role, wording: StoredWording, digest: bytes, current: StoredWording,
@@ -321,8 +301,7 @@ class Versions(TableAccess):
             "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,
             "sender": new.sender, "event_key": new.event_key,
         }  # fmt: skip
-        self._run("set_words", place | words)
-        if not self._db.changes():
+        if not self._changed("set_words", place | words):
             raise NotFound("message", message_id)
         text = indexed_text(fresh.content, new.message)
         extras = {
@@ -357,27 +336,24 @@ class Versions(TableAccess):
 
     def each(self, batch: int = _BATCH) -> Iterator[Version | ArchiveCorrupt]:
         """Every version of the archive; for an unreadable one, the reason."""
-        after = 0
-        while ids := self._column("messages", after=after, limit=batch):
-            yield from self._versions(ids)
-            after = ids[-1]
+        for page in self._pages("messages", batch):
+            yield from self._versions([row[0] for row in page])
 
     def _versions(self, message_ids: Sequence[int]) -> Iterator[Version | ArchiveCorrupt]:
-        for message_id, some in groupby(self._version_rows(message_ids), attrgetter("message_id")):
+        for message_id, some in groupby(self._version_rows(message_ids), itemgetter("message_id")):
             role, current = self._current(message_id)
-            by_id = {row.id: row for row in some}
-            for row in by_id.values():
-                kind: VersionKind = "lesser" if row.lesser else "earlier"
-                at = datetime.fromtimestamp(row.at, UTC)
+            by_id = {row["version_id"]: row for row in some}
+            for id_, row in by_id.items():
+                kind, at = _kind_and_time(row)
                 try:
                     wording = _wording(row, by_id, current)
                     message, recipe = wording.message(role), wording.recipe
                 except ValueError as error:
-                    reason = f"version {row.id} of message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
+                    reason = f"version {id_} of message {message_id} cannot be read back: {error}; {RESTORE_ADVICE}"
                     yield ArchiveCorrupt(reason)
                 else:
-                    is_whole = row.body is not None
-                    yield Version(row.id, message_id, kind, row.digest, at, message, recipe, is_whole)
+                    is_whole = row["body"] is not None
+                    yield Version(id_, message_id, kind, row["digest"], at, message, recipe, is_whole)
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
@@ -390,7 +366,6 @@ class Versions(TableAccess):
         return dict(self._rows("find", conversation_id=conversation_id, digests=asked))
 
     def count(self, conversation_id: int | None = None) -> int:
-        """How many versions a conversation has, or the archive."""
         return self._count("count", conversation_id=conversation_id)
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
@@ -413,7 +388,7 @@ class Versions(TableAccess):
     def drop_gone(self, limit: int = _BATCH) -> int:
         """Remove up to so many index rows whose version is gone; returns how many. Needs a transaction."""
         gone = self._rows("gone", limit=limit)
-        self._run_many("drop_index", [{"version_id": row[0]} for row in gone])
+        self._run_many("drop_index", gone)
         return len(gone)
 
     def refill(self, limit: int = _BATCH) -> int:
@@ -464,8 +439,9 @@ class Versions(TableAccess):
         known = self.digests([message_id]).get(message_id, set()) | {words_digest(here.message(role))}
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
-    def _version_rows(self, message_ids: Sequence[int]) -> list[VersionRow]:
-        return [VersionRow(*row) for row in self._rows("of", self._seen(message_ids))]
+    def _version_rows(self, message_ids: Sequence[int]) -> list[dict[str, Any]]:
+        names = ("message_id", *VERSION_COLUMNS)
+        return [dict(zip(names, row, strict=True)) for row in self._rows("of", self._seen(message_ids))]
 
     def _current(self, message_id: int) -> tuple[Role, StoredWording]:
         row: Row | None = self._row("wording", message_id=message_id)
@@ -476,18 +452,21 @@ class Versions(TableAccess):
         return role, StoredWording(content, parts, skeleton, format_, event_key, tokens)
 
 
-def _wording(row: VersionRow, by_id: Mapping[int, VersionRow], current: StoredWording) -> StoredWording:
-    if row.body is not None:
-        return StoredWording.from_body(row.body, row.tokens)
-    if row.length is None:
+def _kind_and_time(row: Mapping[str, Any]) -> tuple[VersionKind, datetime]:
+    return "lesser" if row["lesser"] else "earlier", datetime.fromtimestamp(row["at"], UTC)
+
+
+def _wording(row: Mapping[str, Any], by_id: Mapping[int, Mapping[str, Any]], current: StoredWording) -> StoredWording:
+    length, base, base_id = row.get("length"), current, row.get("base_id")
+    if row.get("body") is not None:
+        return StoredWording.from_body(row["body"], row["tokens"])
+    if length is None:
         raise ValueError("it has neither text nor a length")
-    if row.base_id is None:
-        base = current
-    else:
-        kept = by_id.get(row.base_id)
-        if kept is None or kept.body is None:
-            raise ValueError(f"the version {row.base_id} that it is a prefix of is missing")
-        base = StoredWording.from_body(kept.body, kept.tokens)
-    if not 0 <= row.length < len(base.content):
+    if base_id is not None:
+        kept = by_id.get(base_id)
+        if kept is None or kept.get("body") is None:
+            raise ValueError(f"the version {base_id} that it is a prefix of is missing")
+        base = StoredWording.from_body(kept["body"], kept["tokens"])
+    if not 0 <= length < len(base.content):
         raise ValueError("it is longer than the text that it is a prefix of")
-    return base.cut(row.length, row.tokens)
+    return base.cut(length, row["tokens"])

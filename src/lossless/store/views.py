@@ -5,10 +5,14 @@ with everything that belongs to it.
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import asdict, dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import apsw
+
+from lossless.errors import BadInput
 from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
@@ -28,6 +32,7 @@ from lossless.model.records import (
 from lossless.model.times import state_time
 from lossless.store.context import context_item
 from lossless.store.database import (
+    Sql,
     TableAccess,
     by_ids,
     column_text,
@@ -36,6 +41,7 @@ from lossless.store.database import (
     group_rows,
     load_queries,
     record_from_row,
+    refused,
 )
 
 if TYPE_CHECKING:
@@ -43,7 +49,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.model.context import SummaryKind
-    from lossless.store.database import Row
+    from lossless.store.database import Database, Params, Row
 
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {
@@ -199,6 +205,10 @@ class Listings(TableAccess):
     """
 
     queries = load_queries("care", "listings", "details", "debts", "lineage", "outline")
+    #: All summaries of a conversation, shallowest first, then by time.
+    summary_shapes: Sql[[int], list[SummaryShape]] = Sql("records", "conversation_id", "shapes", SummaryShape)
+    #: Pairs of a summary and one of its sources, in order.
+    summary_edges: Sql[[int], list[tuple[str, str]]] = Sql("rows", "conversation_id", "edges")
 
     def conversations(
         self, limit: int, start: PageStart | None = None, *, by_message: bool = False, span: TimeRange | None = None
@@ -267,7 +277,6 @@ class Listings(TableAccess):
         return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
 
     def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
-        """The fresh tail of a conversation, in order."""
         return self.tails([conversation_id], count, max_tokens)[conversation_id]
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
@@ -432,16 +441,7 @@ class Listings(TableAccess):
             self._column("summaries_in_context", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
         )
 
-    def summary_shapes(self, conversation_id: int) -> list[SummaryShape]:
-        """All summaries of a conversation, shallowest first, then by time."""
-        return self._records(SummaryShape, "shapes", conversation_id=conversation_id)
-
-    def summary_edges(self, conversation_id: int) -> list[tuple[str, str]]:
-        """Pairs of a summary and one of its sources, in order."""
-        return self._rows("edges", conversation_id=conversation_id)
-
     def summary_beginnings(self, conversation_id: int) -> dict[str, str]:
-        """The first words of each summary."""
         found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)
         return {id_: column_text(raw) for id_, raw in found}
 
@@ -480,5 +480,54 @@ def _next(found: Sequence[Row], limit: int) -> PageStart | None:
 
 
 def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
-    """Which rows are read, and how much of their texts."""
     return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
+
+
+#: Virtual-machine steps between two checks of the clock.
+_STEPS = 10_000
+_READS = frozenset((apsw.SQLITE_SELECT, apsw.SQLITE_READ, apsw.SQLITE_RECURSIVE))
+_SELECT_PRAGMAS = frozenset(("table_info", "table_xinfo", "table_list", "index_list", "index_info", "data_version"))
+
+
+def run_owner_query(database: Database, query: str, params: Params, limit: int, seconds: float) -> list[dict[str, Any]]:
+    """The rows of a query; `BadInput` for one that writes, is invalid, takes too long or has too many rows."""
+    if limit < 1 or seconds <= 0:
+        raise BadInput("limit must be 1 or more, and seconds more than 0")
+    until = time.monotonic() + seconds
+    with database.aside() as connection:
+        longest = connection.limit(apsw.SQLITE_LIMIT_LENGTH, 256 << 20)  # of one text or blob, in bytes
+        connection.authorizer = _authorize_read
+        connection.set_progress_handler(lambda: time.monotonic() > until, _STEPS)
+        try:
+            cursor = connection.execute(query, params or None)
+            rows: list[dict[str, Any]] = []
+            names: list[str] = []
+            for row in cursor:
+                if len(rows) == limit:
+                    raise BadInput(f"the query has more than {limit:,} rows: narrow it, or pass a higher limit")
+                for name, *_ in cursor.get_description() if not names else ():  # duplicates get a number
+                    count = sum(known == name or known.startswith(f"{name}:") for known in names)
+                    names.append(f"{name}:{count}" if count else name)
+                rows.append(dict(zip(names, row, strict=True)))
+            return rows
+        except apsw.InterruptError:
+            raise BadInput(f"the query took longer than {seconds:g} s: narrow it, or pass more seconds") from None
+        except (apsw.AuthError, apsw.ReadOnlyError) as error:
+            raise BadInput("the query may only read; it is no plain SELECT") from error
+        except (apsw.SQLError, apsw.BindingsError, apsw.TooBigError) as error:
+            raise BadInput(f"the query cannot be run: {error}") from error
+        except apsw.Error as error:
+            raise refused(error, database.path) from error
+        finally:
+            connection.authorizer = None
+            connection.set_progress_handler(None)
+            connection.limit(apsw.SQLITE_LIMIT_LENGTH, longest)
+
+
+def _authorize_read(operation: int, *names: str | None) -> int:
+    is_allowed = (
+        operation in _READS
+        or (operation == apsw.SQLITE_PRAGMA and names[0] in _SELECT_PRAGMAS)
+        or (operation == apsw.SQLITE_FUNCTION and names[1] != "load_extension")
+    )
+    return apsw.SQLITE_OK if is_allowed else apsw.SQLITE_DENY

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from datetime import UTC, datetime
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.model.times import state_time
@@ -118,7 +120,7 @@ class _Speaker:
 
     def user(self, turn: int) -> AgentMessage:
         text = f"Turn {turn}: {self.words(300 + self.upto(500))}"
-        return {"role": "user", "content": [_text(text)], "timestamp": self.later(20_000, 60_000)}
+        return {"role": "user", "content": [text_block(text)], "timestamp": self.later(20_000, 60_000)}
 
     def asks_tools(self, turn: int) -> AgentMessage:
         calls = 1 + self.upto(2)
@@ -126,7 +128,7 @@ class _Speaker:
         if self.roll() < 0.3:
             thought = self.words(200)
             content.append({"type": "thinking", "thinking": thought, "thinkingSignature": f"sig_{turn}"})
-        content.append(_text(self.words(self.length() / 3)))
+        content.append(text_block(self.words(self.length() / 3)))
         content += [self._call(f"call_{turn}_{number}") for number in range(calls)]
         return self.assistant(content, "toolUse")
 
@@ -138,15 +140,8 @@ class _Speaker:
     def tool_result(self, call: AgentMessage) -> AgentMessage:
         head = f"{pick(self.roll, _FILES)}:{self.upto(400)}"
         body = self.words(self.length()).replace(". ", ".\n")
-        return {
-            "role": "toolResult",
-            "toolCallId": call["id"],
-            "toolName": call["name"],
-            "content": [_text(f"{head}\n{body}")],
-            "details": {"exitCode": 0, "durationMs": self.upto(900)},
-            "isError": self.roll() < 0.03,
-            "timestamp": self.later(500, 3_000),
-        }
+        text, duration, is_error = f"{head}\n{body}", self.upto(900), self.roll() < 0.03
+        return result_message(call, text, 0, duration, is_error, self.later(500, 3_000))
 
     def assistant(self, content: list[AgentMessage], stop: str) -> AgentMessage:
         return assistant_message(content, stop, self.later(1_000, 9_000))
@@ -168,7 +163,22 @@ def assistant_message(content: list[AgentMessage], stop: str, timestamp: int) ->
     }
 
 
-def _text(text: str) -> AgentMessage:
+def result_message(
+    call: AgentMessage, text: str, exit_code: int, duration_ms: int, is_error: bool, timestamp: int
+) -> AgentMessage:
+    """A tool's result for a call, as an OpenClaw transcript has it."""
+    return {
+        "role": "toolResult",
+        "toolCallId": call["id"],
+        "toolName": call["name"],
+        "content": [text_block(text)],
+        "details": {"exitCode": exit_code, "durationMs": duration_ms},
+        "isError": is_error,
+        "timestamp": timestamp,
+    }
+
+
+def text_block(text: str) -> AgentMessage:
     return {"type": "text", "text": text}
 
 
@@ -179,21 +189,18 @@ def agent_conversation(
 
     The words are drawn at random from a technical vocabulary: made for measuring, not for reading.
     """
-    for _, message in zip(range(count), _agent_messages(_Speaker(seed, unicode, start)), strict=False):
-        yield message
+    return islice(_agent_messages(_Speaker(seed, unicode, start)), count)
 
 
 def _agent_messages(speaker: _Speaker) -> Iterator[AgentMessage]:
-    turn = 0
-    while True:
-        turn += 1
+    for turn in itertools.count(1):
         yield speaker.user(turn)
         asks = speaker.asks_tools(turn)
         yield asks
         for call in asks["content"]:
             if call["type"] == "toolCall":
                 yield speaker.tool_result(call)
-        yield speaker.assistant([_text(speaker.words(speaker.length()))], "stop")
+        yield speaker.assistant([text_block(speaker.words(speaker.length()))], "stop")
 
 
 def json_line(value: object) -> str:
@@ -203,7 +210,6 @@ def json_line(value: object) -> str:
 
 
 def messages_jsonl(messages: Iterable[AgentMessage]) -> str:
-    """One message a line."""
     return "".join(json_line(message) + "\n" for message in messages)
 
 

@@ -147,13 +147,11 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
 
 
 def _say(text: str) -> None:
-    """One step of the story."""
     first, colon, rest = _wrapped(text, "  ▸  ").partition(":")
     click.echo(click.style(first, bold=bool(colon)) + colon + rest)
 
 
 def _detail(text: str, indent: int = 0) -> None:
-    """More about a step."""
     click.echo(_wrapped(text, " " * (5 + indent)))
 
 

@@ -155,7 +155,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def whole(path: str, say: Say, body: Raw) -> Raw:
-    """A reply at once."""
     tokens = len(json.dumps(body)) // 4
     if path.endswith("/messages"):
         return {

@@ -14,7 +14,8 @@ from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.testing.conversations import AgentMessage, assistant_message, dice, json_line, pick
+from lossless import formats
+from lossless.testing.conversations import AgentMessage, assistant_message, dice, pick, result_message, text_block
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -369,10 +370,10 @@ class _ScenePlayer:
             yield message
 
     def _user(self, text: str) -> AgentMessage:
-        return {"role": "user", "content": [_text(text)], "timestamp": self._later(30, 240)}
+        return {"role": "user", "content": [text_block(text)], "timestamp": self._later(30, 240)}
 
     def _assistant(self, text: str = "") -> AgentMessage:
-        return assistant_message([_text(text)] if text else [], "stop", self._later(4, 40))
+        return assistant_message([text_block(text)] if text else [], "stop", self._later(4, 40))
 
     def _call(self, tool: str, arguments: str) -> AgentMessage:
         self.calls += 1
@@ -384,15 +385,7 @@ class _ScenePlayer:
         }
 
     def _result(self, call: AgentMessage, text: str, is_error: bool) -> AgentMessage:
-        return {
-            "role": "toolResult",
-            "toolCallId": call["id"],
-            "toolName": call["name"],
-            "content": [_text(text)],
-            "details": {"exitCode": int(is_error), "durationMs": number(self.roll, 20, 9000)},
-            "isError": is_error,
-            "timestamp": self._later(1, 20),
-        }
+        return result_message(call, text, int(is_error), number(self.roll, 20, 9000), is_error, self._later(1, 20))
 
     def _later(self, low: int, high: int) -> int:
         self.now += timedelta(seconds=number(self.roll, low, high))
@@ -406,10 +399,6 @@ class _ScenePlayer:
         while at.weekday() >= 5:
             at += timedelta(days=1)
         return at
-
-
-def _text(text: str) -> AgentMessage:
-    return {"type": "text", "text": text}
 
 
 def _all_messages(stage: _ScenePlayer) -> Iterator[AgentMessage]:
@@ -454,18 +443,4 @@ PLANTED: tuple[Fact, ...] = _planted()
 def openai_chat(messages: Iterable[AgentMessage]) -> Iterator[dict[str, object]]:
     """Agent messages in the shape of OpenAI's chat API, which has no place for thinking: it is left out."""
     for message in messages:
-        text = "".join(block["text"] for block in message["content"] if block["type"] == "text")
-        if message["role"] == "toolResult":
-            yield {"role": "tool", "tool_call_id": message["toolCallId"], "content": text}
-            continue
-        calls = [
-            {
-                "id": block["id"],
-                "type": "function",
-                "function": {"name": block["name"], "arguments": json_line(block["arguments"])},
-            }
-            for block in message["content"]
-            if block["type"] == "toolCall"
-        ]
-        chat: dict[str, object] = {"role": message["role"], "content": text or None}
-        yield chat | ({"tool_calls": calls} if calls else {})
+        yield from formats.encode([formats.decode(message, "openclaw")], "openai-chat")

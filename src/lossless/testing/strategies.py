@@ -199,29 +199,18 @@ def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> tuple
 
 def _turn(turn: int, ids: list[str], speaks: bool) -> list[JsonDict]:
     at = 1_767_603_600_000 + turn * 60_000
-    asks: JsonDict = {"role": "user", "content": [{"type": "text", "text": f"question {turn}"}], "timestamp": at}
-    words = [{"type": "text", "text": f"looking {turn}"}] if speaks or not ids else []
-    calls = [{"type": "toolCall", "id": id, "name": "exec", "arguments": {"n": turn}} for id in ids]
-    first: JsonDict = {
-        "role": "assistant",
-        "content": [*words, *calls],
-        "stopReason": "toolUse" if ids else "stop",
-        "timestamp": at + 1000,
-    }
-    results: list[JsonDict] = [
-        {
-            "role": "toolResult",
-            "toolCallId": id,
-            "toolName": "exec",
-            "content": [{"type": "text", "text": f"result {turn} of {id}"}],
-            "isError": False,
-            "timestamp": at + 2000 + place,
-        }
-        for place, id in enumerate(ids)
-    ]
-    answer: JsonDict = {
-        "role": "assistant",
-        "content": [{"type": "text", "text": f"answer {turn}"}],
-        "stopReason": "stop",
-    }
-    return [asks, first, *results, *([answer | {"timestamp": at + 3000}] if ids else [])]
+
+    def message(role: str, text: str, later: int, **fields: Any) -> JsonDict:
+        content = [{"type": "text", "text": text}] if text else []
+        return {"role": role, "content": content, **fields, "timestamp": at + later}
+
+    first = message("assistant", f"looking {turn}" if speaks or not ids else "", 1000, stopReason="stop")
+    if ids:
+        first["stopReason"] = "toolUse"
+    first["content"] += [{"type": "toolCall", "id": id, "name": "exec", "arguments": {"n": turn}} for id in ids]
+    results = []
+    for place, id in enumerate(ids):
+        known = {"toolCallId": id, "toolName": "exec", "isError": False}
+        results.append(message("toolResult", f"result {turn} of {id}", 2000 + place, **known))
+    answer = [message("assistant", f"answer {turn}", 3000, stopReason="stop")] if ids else []
+    return [message("user", f"question {turn}", 0), first, *results, *answer]

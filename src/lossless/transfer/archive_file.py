@@ -1,14 +1,16 @@
-"""Exports a whole archive to one file of JSON lines, and imports it again, exactly."""
+"""Exports a whole archive to one file of JSON lines, and imports it again, exactly; every line is checked."""
 
 from __future__ import annotations
 
 import base64
 import hashlib
+import json
 from collections import Counter
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import __version__
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
@@ -22,31 +24,19 @@ from lossless.store.bundles import (
     EXTRA_COLUMNS,
     MESSAGE_COLUMNS,
     PRUNED_TABLE,
+    SIDE_TABLES,
     SUMMARY_COLUMNS,
     Bundle,
     MessageKey,
     fit_row,
     fit_scalars,
+    is_stale_mark,
+    is_version,
     select_pruned,
 )
 from lossless.store.rows import PartRow, unpack_message
-from lossless.transfer.archive_format import (
-    archive_line,
-    block_lines,
-    extra_row,
-    header_line,
-    restore_row,
-    survey_archive,
-)
-from lossless.transfer.files import PayloadCopier, writing_file
-from lossless.transfer.lossless_claw import (
-    ExportReport,
-    TransferOptions,
-    read_bundles,
-    reading_sessions,
-    session_names,
-    unknown_session_warnings,
-)
+from lossless.transfer import lossless_claw
+from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
@@ -54,31 +44,166 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import BundleReader, RowValues
-    from lossless.transfer.archive_format import ArchiveSurvey, ConversationBlock
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
 _PAGE = 1000
+FORMAT = "lossless-archive"
+VERSION = 1
+#: The types of lines, in their order in a block.
+TYPES = ("conversation", "message", "summary", "context_items", *SIDE_TABLES, "focus_brief_sources", "former_summaries")
+_ORDER = {name: n for n, name in enumerate(TYPES)}
+_ID = (int, str)
+#: Required fields of a line, and their types.
+_FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
+    "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
+    "message": {
+        "message_id": _ID, "seq": (int,), "role": (str,), "content": (str,), "token_count": (int,),
+        "created_at": (str,), "parts": (list,),
+    },
+    "summary": {
+        "summary_id": (str,), "content": (str,), "token_count": (int,), "messages": (list,), "sources": (list,),
+    },
+    "context_items": {"ordinal": (int,)},
+    "large_files": {"file_id": (str,), "storage_uri": (str,)},
+}  # fmt: skip
+
+
+#: The position of a conversation in the file: of its first line, and within its last one.
+ConversationBlock: TypeAlias = tuple[int, int]
+
+
+@dataclass(slots=True)
+class ArchiveSurvey:
+    """The content of a file: its blocks, its counts, the digest of everything before the last line."""
+
+    blocks: list[ConversationBlock] = field(default_factory=list)
+    #: The position of the lines about deleted conversations, if there are any.
+    pruned: ConversationBlock | None = None
+    counts: Counter[str] = field(default_factory=Counter)
+    digest: str = ""
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a file begins like an archive file."""
+    try:
+        with path.open("rb") as file:
+            first = json.loads(file.readline(1 << 16))
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and first.get("type") == FORMAT
+
+
+def archive_line(type_: str, values: RowValues) -> bytes:
+    text = dump_row({"type": type_} | values) + "\n"
+    return text.encode("utf-8", "backslashreplace")  # lone surrogates are escaped
+
+
+def survey_archive(path: Path) -> ArchiveSurvey:
+    """Read and verify a whole file: every line is valid and in order, and the last line matches the others."""
+    found = ArchiveSurvey()
+    digest = hashlib.sha256()
+    last: dict[str, Any] = {}
+    place = 0
+    with path.open("rb") as file:
+        for number, raw in enumerate(file, 1):
+            if last.get("type") == "end":
+                raise _wrong(number, "something comes after the end")
+            try:
+                values = json.loads(raw)
+                restore_row(values if isinstance(values, dict) else {})
+            except (ValueError, RecursionError, TypeError) as error:
+                raise _wrong(number, "it is not valid JSON") from error
+            if not isinstance(values, dict) or not isinstance(values.get("type"), str):
+                raise _wrong(number, "it has no type")
+            if number == 1:
+                if values["type"] != FORMAT:
+                    raise BadInput("this is not an archive file: its first line does not say so")
+                version = values.get("version")
+                if not isinstance(version, int) or version > VERSION:
+                    raise BadInput(f"this archive file has version {version!r}; this lossless reads up to {VERSION}")
+            elif values["type"] == "end":
+                found.digest = digest.hexdigest()
+            else:
+                _check_line(values, number)
+                _count(found, values, last, place, number)
+            digest.update(raw)
+            place += len(raw)
+            last = values
+    if last.get("type") != "end":
+        raise BadInput("the archive file is not whole: its last line is missing")
+    if found.digest != last.get("sha256"):
+        raise BadInput("the archive file is damaged: its digest is not the one that its last line names")
+    if dict(found.counts) != last.get("counts"):
+        raise BadInput("the archive file is damaged: its last line counts other lines than there are")
+    return found
+
+
+def block_lines(path: Path, block: ConversationBlock) -> Iterator[tuple[str, RowValues]]:
+    """The lines of one conversation: type and values."""
+    with path.open("rb") as file:
+        file.seek(block[0])
+        while file.tell() < block[1]:
+            values = json.loads(file.readline())
+            yield values.pop("type"), restore_row(values)
+
+
+def _count(found: ArchiveSurvey, values: dict[str, Any], last: dict[str, Any], place: int, number: int) -> None:
+    type_ = values["type"]
+    if type_ == PRUNED_TABLE:
+        found.pruned = (place if found.pruned is None else found.pruned[0], place + 1)
+    elif type_ == "conversation" and found.pruned is None:
+        found.blocks.append((place, place + 1))
+    elif not found.blocks or found.pruned is not None or _ORDER[type_] < _ORDER.get(last["type"], 0):
+        raise _wrong(number, f"a line of type {type_!r} is out of place")
+    else:
+        found.blocks[-1] = (found.blocks[-1][0], place + 1)
+    found.counts[type_] += 1
+
+
+def _check_line(values: dict[str, Any], number: int) -> None:
+    type_ = values["type"]
+    if type_ not in _ORDER and type_ != PRUNED_TABLE:
+        raise _wrong(number, f"the type {type_!r} is unknown")
+    for name, kinds in _FIELDS.get(type_, {}).items():
+        if not isinstance(values.get(name), kinds):
+            raise _wrong(number, f"the field {name!r} is missing or of the wrong kind")
+    for part in values.get("parts", ()):
+        if not isinstance(part, dict) or not isinstance(part.get("ordinal"), int) or "part_type" not in part:
+            raise _wrong(number, "one of its parts has no ordinal or no type")
+    if not all(map(is_stale_mark, values.get("stale", ()))):
+        raise _wrong(number, "what changed below it is of the wrong kind")
+    if not all(isinstance(one, dict) and is_version(restore_row(one)) for one in values.get("versions", ())):
+        raise _wrong(number, "one of its versions has a field of the wrong kind")
+
+
+def _wrong(number: int, why: str) -> BadInput:
+    return BadInput(f"line {number} of the archive file: {why}")
 
 
 def export_archive(
-    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
-) -> ExportReport:
+    archive: Archive, vault: Vault | None, target: str | Path, options: lossless_claw.TransferOptions | None = None
+) -> lossless_claw.ExportReport:
     """Write an archive to one file; the bytes of its files are inside, or with `files_dir` in that folder.
 
     The file is read back and verified before it replaces the target.
     """
-    wanted = options or TransferOptions()
+    wanted = options or lossless_claw.TransferOptions()
     place = expand_path(target).absolute()
-    report = ExportReport(str(place))
+    report = lossless_claw.ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
-        reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
+        lossless_claw.reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
         writing_file(place, overwrite=wanted.overwrite, source=archive.path) as temporary,
     ):
         counts: Counter[str] = Counter()
         digest = hashlib.sha256()
         with temporary.open("wb") as file:
-            first = header_line(state_time(datetime.now(UTC)), __version__)
+            about = {
+                "version": VERSION,
+                "createdAt": state_time(datetime.now(UTC)),
+                "writtenBy": f"lossless {__version__}",
+            }
+            first = archive_line(FORMAT, about)
             digest.update(first)
             file.write(first)
             for type_, values in _rows(reader, conversations, source, wanted, report):
@@ -97,11 +222,11 @@ def _rows(
     reader: BundleReader,
     conversations: Sequence[RowValues],
     source: PayloadCopier,
-    wanted: TransferOptions,
-    report: ExportReport,
+    wanted: lossless_claw.TransferOptions,
+    report: lossless_claw.ExportReport,
 ) -> Iterator[tuple[str, RowValues]]:
     """The rows of conversations in their order, with their types."""
-    for bundle in read_bundles(reader, conversations):
+    for bundle in lossless_claw.read_bundles(reader, conversations):
         number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
         for page in bundle.pages():
@@ -122,7 +247,7 @@ def _rows(
 
 
 def _file_row(
-    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: lossless_claw.ExportReport
 ) -> RowValues:
     """The row of a file with its bytes, or with their place in a folder."""
     data = source.read(file)
@@ -173,7 +298,7 @@ def import_archive(
     source: str | Path,
     archive: Archive,
     vault: Vault | None,
-    options: TransferOptions,
+    options: lossless_claw.TransferOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Import the conversations of an archive file; nothing is written before the whole file is verified.
@@ -193,11 +318,13 @@ def import_archive(
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))
         conversations.append(conversation)
-        if not options.sessions or session_names(conversation) & options.sessions:
+        if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
             merger.add(_bundle(place, block))
     pruned = [fit_scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
     merger.finish(select_pruned(pruned, options.sessions))
-    merger.report.warnings += unknown_session_warnings(map(session_names, conversations), options.sessions)
+    merger.report.warnings += lossless_claw.unknown_session_warnings(
+        map(lossless_claw.session_names, conversations), options.sessions
+    )
     return merger.report
 
 

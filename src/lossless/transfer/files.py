@@ -1,23 +1,25 @@
-"""Files that a transfer writes: atomic new files and folders, and payloads copied between archives."""
+"""Files that a transfer writes: atomic new files and folders, payloads copied between archives, rows as JSON."""
 
 from __future__ import annotations
 
 import base64
 import errno
 import hashlib
+import json
 import os
 import re
 import secrets
 import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
-from lossless.model.paths import create_private_file, expand_path, fsync_path, make_private_folder
+from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
+from lossless.store.bundles import OWN_TABLES, fit_row, fit_scalars
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportReport
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
@@ -100,13 +102,6 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
 def resolve_target(target: str | Path) -> Path:
     """The absolute path of a target, with links resolved."""
     return Path(os.path.realpath(expand_path(target)))
-
-
-def is_same_file(one: str | Path, other: str | Path) -> bool:
-    try:
-        return os.path.samefile(one, other)
-    except OSError:
-        return resolve_target(one) == resolve_target(other)
 
 
 def check_not_archive(source: str | Path, place: str | Path, archive: Archive) -> None:
@@ -232,3 +227,35 @@ class PayloadCopier:
             except (NotFound, ArchiveDenied, ArchiveError, OSError):
                 continue
         return None
+
+
+_BYTES = "base64"
+
+
+def dump_row(values: object) -> str:
+    return json.dumps(values, ensure_ascii=False, separators=(",", ":"), default=_encode)
+
+
+def restore_row(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with bytes decoded."""
+    return {name: _decode(value) for name, value in values.items()}
+
+
+def extra_row(table: str, values: dict[str, Any]) -> dict[str, Any]:
+    """A row of an additional table, with values that its columns can hold."""
+    row = restore_row(values)
+    return fit_scalars(row) if table in OWN_TABLES else fit_row(row)
+
+
+def _encode(value: object) -> object:
+    if isinstance(value, bytes):
+        return {_BYTES: base64.b64encode(value).decode()}
+    raise TypeError(f"{type(value).__name__} has no place in JSON")
+
+
+def _decode(value: Any) -> Any:
+    if isinstance(value, dict) and list(value) == [_BYTES]:
+        return base64.b64decode(value[_BYTES]) if isinstance(value[_BYTES], str) else None
+    if isinstance(value, list):
+        return [restore_row(item) if isinstance(item, dict) else item for item in value]
+    return value

@@ -10,16 +10,16 @@ from lossless.transfer.lossless_claw import TransferOptions, export_lossless_cla
 from lossless.transfer.pages import export_pages
 from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
 from lossless.transfer.remnic_import import import_remnic
-from lossless.transfer.transcripts import import_transcripts, preview_transcripts
+from lossless.transfer.transcripts import TranscriptImporter, preview_transcripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lossless.transfer.lossless_claw import ExportReport
+    from lossless.transfer.merge_plan import ImportReport
     from lossless.transfer.pages import PageFormat, PagesReport
-    from lossless.transfer.remnic_format import SessionBy
-    from lossless.transfer.reports import ImportReport, RemnicReport
+    from lossless.transfer.remnic_format import RemnicReport, SessionBy
     from lossless.transfer.transcripts import ImportOutcome
 
     #: Called with the number of messages, or for transcripts bytes, processed since the last call.
@@ -88,7 +88,7 @@ class Transfer(EngineGroup):
         if dry_run:
             settings = self._parts.settings
             return preview_transcripts(self._archive, settings, kind, files, again=again, progress=progress)
-        return import_transcripts(self._parts, kind, files, fold=fold, again=again, progress=progress)
+        return TranscriptImporter(self._parts, kind, fold, again).import_files(files, progress)
 
     def export_archive(
         self,

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import Bundle, RowValues
+    from lossless.transfer.merge_plan import ImportReport
     from lossless.transfer.remnic_format import SessionBy
-    from lossless.transfer.reports import ImportReport
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,26 +21,12 @@ from lossless.model.records import ContextChange
 from lossless.model.times import parse_time, row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.bundles import BundleReader
-from lossless.store.bundles.writer import BundleWriter, message_copy
+from lossless.store.bundles import BundleReader, BundleWriter, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
+from lossless.transfer import merge_plan
 from lossless.transfer.files import PayloadCopier
-from lossless.transfer.merge_plan import (
-    LOST_REASON,
-    ImportPlan,
-    align_messages,
-    context_rows,
-    drop_column,
-    first_valid_time,
-    merged_conversations,
-    messages_below,
-    order_summaries,
-    rename_summary,
-    renumber_log,
-)
 from lossless.transfer.remnic_format import known_role, part_to_columns
-from lossless.transfer.reports import ImportReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -85,7 +71,7 @@ _MARK = 20
 _TEXTS = ("session_key", "path", "header_id")
 
 
-def valid_pruned_rows(rows: Iterable[RowValues], report: ImportReport) -> list[RowValues]:
+def valid_pruned_rows(rows: Iterable[RowValues], report: merge_plan.ImportReport) -> list[RowValues]:
     """The valid rows about deleted conversations, without duplicates, by number; each invalid one adds a warning."""
     found: dict[object, RowValues] = {}
     for row in rows:
@@ -134,7 +120,7 @@ class Merger:
         self._bounded: set[str] = set()
         #: Forks and the conversations they depend on, by their numbers there.
         self._forks: list[tuple[Any, Any]] = []
-        self.report = ImportReport(options.dry_run)
+        self.report = merge_plan.ImportReport(options.dry_run)
 
     def add(self, bundle: Bundle) -> None:
         bundle = with_forgotten_identities(self._archive, bundle)
@@ -171,9 +157,9 @@ class Merger:
 
     # --- existing rows --------------------------------------------------------------------------------
 
-    def _plan(self, bundle: Bundle) -> ImportPlan:
+    def _plan(self, bundle: Bundle) -> merge_plan.ImportPlan:
         target, known = self._find(bundle)
-        plan = ImportPlan(bundle, target, known)
+        plan = merge_plan.ImportPlan(bundle, target, known)
         if target is None:
             ids = [key.id for key in bundle.keys]
             is_free = self._writer.is_free(bundle.conversation["conversation_id"], ids)
@@ -199,7 +185,7 @@ class Merger:
             self._bounded.add(bundle.session)
         return plan
 
-    def _copies(self, plan: ImportPlan) -> list[tuple[int, MessageCopy]]:
+    def _copies(self, plan: merge_plan.ImportPlan) -> list[tuple[int, MessageCopy]]:
         """Existing messages for which the import has further wordings."""
         if plan.target is None or not plan.messages:
             return []
@@ -227,7 +213,7 @@ class Merger:
             if id_ in self._claimed:
                 continue
             there = self._writer.keys(id_)
-            known, is_sure = align_messages(bundle.keys, there)
+            known, is_sure = merge_plan.align_messages(bundle.keys, there)
             same_run = candidate["session_id"] == bundle.session
             same_time = candidate["created_at"] == bundle.conversation["created_at"]
             if bundle.keys and there:
@@ -239,8 +225,8 @@ class Merger:
                 best = likeness, id_, known
         return (None, {}) if best is None else best[1:]
 
-    def _plan_summaries(self, plan: ImportPlan) -> None:
-        found, plan.dropped = order_summaries(plan.bundle)
+    def _plan_summaries(self, plan: merge_plan.ImportPlan) -> None:
+        found, plan.dropped = merge_plan.order_summaries(plan.bundle)
         # names for summaries whose own are used by other conversations; the same each time
         prefix = f"{plan.bundle.session}\0{plan.bundle.conversation['session_key']}\0"
         ids = {one["summary_id"]: one["content"] for one in found}
@@ -258,7 +244,7 @@ class Merger:
             else:
                 plan.summaries.append(one)
 
-    def _count(self, plan: ImportPlan) -> None:
+    def _count(self, plan: merge_plan.ImportPlan) -> None:
         report, bundle = self.report, plan.bundle
         report.conversations_inserted += plan.target is None
         report.conversations_joined += plan.target is not None and plan.gains
@@ -267,7 +253,11 @@ class Merger:
         report.versions_inserted += sum(self._archive.versions.lacks(id_, copy) for id_, copy in plan.copies)
         report.summaries_inserted += len(plan.summaries)
         report.summaries_skipped += plan.known_summaries
-        report.drop_summaries([one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)])
+        lost = [one for one in bundle.summaries if one["summary_id"] in set(plan.dropped)]
+        linked = sum(bool(one["messages"] or one["sources"]) for one in lost)
+        report.summaries_without_sources += len(lost)
+        report.summaries_skipped_multi_session += linked
+        report.summaries_skipped_no_messages += len(lost) - linked
         report.compaction_events_inserted += plan.has_boundary
         report.briefs_inserted += len(plan.is_new["briefs"])
         report.pins_inserted += len(self._new_pins(plan))
@@ -289,7 +279,7 @@ class Merger:
                 self._payloads.look(file, report)
             report.messages_hidden += self._lost_count(plan)
 
-    def _lost_count(self, plan: ImportPlan) -> int:
+    def _lost_count(self, plan: merge_plan.ImportPlan) -> int:
         """How many messages will be outside of the context without a cause."""
         hidden: set[object] = {row["item"] for row in plan.bundle.tables.get("hidden_items", ())}
         if plan.target is not None:
@@ -297,14 +287,14 @@ class Merger:
                 return 0
             names = {name: id_ for id_, name in (*plan.messages.items(), *plan.names.items())}
             hidden |= {names.get(item) for item in self._writer.hidden(plan.target)}
-        messages = messages_below(order_summaries(plan.bundle)[0])
+        messages = merge_plan.messages_below(merge_plan.order_summaries(plan.bundle)[0])
         shown = {item["summary_id"] or item["message_id"] for item in plan.bundle.context} | hidden
         covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
         return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
 
     # --- writing --------------------------------------------------------------------------------------
 
-    def _apply(self, plan: ImportPlan) -> None:
+    def _apply(self, plan: merge_plan.ImportPlan) -> None:
         bundle = plan.bundle
         known = set(plan.messages.values())
         is_new = plan.target is None
@@ -330,10 +320,12 @@ class Merger:
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
         for id_, copy in plan.copies:
             self._archive.versions.bring(id_, copy, self._now)
-        self._writer.put_summaries(conversation_id, [rename_summary(plan, one, self._now) for one in plan.summaries])
+        self._writer.put_summaries(
+            conversation_id, [merge_plan.rename_summary(plan, one, self._now) for one in plan.summaries]
+        )
         pins = self._put_pins(plan, conversation_id)
         if is_new:
-            self._writer.set_context(conversation_id, context_rows(plan, self._now))
+            self._writer.set_context(conversation_id, merge_plan.context_rows(plan, self._now))
             self._put_history(plan, conversation_id, pins)
             if plan.has_boundary:
                 size = self._archive.context.tokens(conversation_id)
@@ -347,12 +339,12 @@ class Merger:
             self._archive.context.hide(conversation_id, lost, IMPORTED, self._now)
             self.report.messages_hidden += len(lost)
         # messages that a host put before older ones, where the imported log does not explain them
-        if moved := self._writer.moved(conversation_id):
+        if moved := tuple(id_ for id_, is_logged in self._writer.moved(conversation_id).items() if not is_logged):
             size = self._archive.context.tokens(conversation_id)
             change = ContextChange("branch", "import", IMPORTED, added=moved, tokens_before=size, tokens_after=size)
             self._archive.context.log(conversation_id, change, self._now)
 
-    def _conflicts(self, plan: ImportPlan) -> bool:
+    def _conflicts(self, plan: merge_plan.ImportPlan) -> bool:
         """Whether the archive has an active conversation under the same key."""
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
@@ -362,7 +354,7 @@ class Merger:
         self._actives.add(key)
         return is_taken or self._writer.has_active(key)
 
-    def _put_messages(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
+    def _put_messages(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
         """Store new messages in order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
@@ -376,7 +368,7 @@ class Merger:
                 if given in known:
                     continue
                 plan.messages[given] = given if plan.keeps_numbers else next_id + len(added)
-                at = first_valid_time(message["created_at"], at, self._now)
+                at = merge_plan.first_valid_time(message["created_at"], at, self._now)
                 added.append(plan.messages[given])
                 seq = message["seq"] if keeps_places else next_seq + len(added) - 1
                 role = known_role(message["role"])
@@ -391,14 +383,14 @@ class Merger:
                 self.report.message_parts_inserted += sum(len(message["parts"]) for message in batch)
         return added
 
-    def _join_context(self, plan: ImportPlan, conversation_id: int, known: set[int], new: list[int]) -> None:
+    def _join_context(self, plan: merge_plan.ImportPlan, conversation_id: int, known: set[int], new: list[int]) -> None:
         """Add to the context of a known conversation: use the imported one if the archive's is unchanged."""
         items = self._archive.context.items(conversation_id)
         there = [item_id(item) for item in items]
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         before = sum(item.tokens for item in items)
         if self._goes_along(plan, known):
-            self._writer.set_context(conversation_id, context_rows(plan, self._now))
+            self._writer.set_context(conversation_id, merge_plan.context_rows(plan, self._now))
         else:
             ordinal = items[-1].ordinal + 1 if items else 0
             shown = [id_ for id_ in new if id_ not in theirs]
@@ -414,7 +406,7 @@ class Merger:
         )  # fmt: skip
         self._archive.context.log(conversation_id, change, self._now)
 
-    def _goes_along(self, plan: ImportPlan, known: set[int]) -> bool:
+    def _goes_along(self, plan: merge_plan.ImportPlan, known: set[int]) -> bool:
         """Whether the archive made no changes of its own to this context."""
         assert plan.target is not None
         there = {item_id(item) for item in self._archive.context.items(plan.target)}
@@ -424,12 +416,12 @@ class Merger:
 
     # --- other rows -----------------------------------------------------------------------------------
 
-    def _new_pins(self, plan: ImportPlan) -> list[RowValues]:
+    def _new_pins(self, plan: merge_plan.ImportPlan) -> list[RowValues]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
-    def _put_pins(self, plan: ImportPlan, conversation_id: int) -> dict[int, int]:
+    def _put_pins(self, plan: merge_plan.ImportPlan, conversation_id: int) -> dict[int, int]:
         """Store pins; returns their new numbers by the old ones."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
@@ -438,7 +430,7 @@ class Merger:
             self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
         return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
 
-    def _put_other_rows(self, plan: ImportPlan, conversation_id: int, *, is_new: bool) -> None:
+    def _put_other_rows(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
         briefs = [row for row in tables.get("focus_briefs", ()) if row["brief_id"] in plan.is_new["briefs"]]
         if not is_new:
@@ -458,20 +450,20 @@ class Merger:
         keys = [row for row in tables.get("turn_keys", ()) if row["turn_key"] not in done]
         writer.put_beside("turn_keys", conversation_id, keys)
 
-    def _put_history(self, plan: ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
+    def _put_history(self, plan: merge_plan.ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
         """Store the history of a new conversation: context log, checkpoints, counters, pending compaction."""
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]
         plan.logs = dict(zip(ids, self._writer.numbers("context_log", ids), strict=True))
         plan.pins, plan.conversations = pins, self._came
-        log, former = renumber_log(plan, given, tables.get("former_summaries", []))
+        log, former = merge_plan.renumber_log(plan, given, tables.get("former_summaries", []))
         self._writer.put_beside("context_log", conversation_id, log)
         self._writer.put_beside("former_summaries", conversation_id, former)
         if not plan.keeps_numbers:  # the logs of merged conversations refer to messages that came with this one
-            for source in merged_conversations(given) & self._emptied:
-                self._writer.forget_messages(self._came[source], LOST_REASON)
-        epochs = drop_column(tables.get("transcript_epochs", []), "epoch_id")
+            for source in merge_plan.merged_conversations(given) & self._emptied:
+                self._writer.forget_messages(self._came[source], merge_plan.LOST_REASON)
+        epochs = merge_plan.drop_column(tables.get("transcript_epochs", []), "epoch_id")
         self._writer.put_beside("transcript_epochs", conversation_id, epochs)
         for table in _STATES:
             rows = tables.get(table, [])
@@ -488,8 +480,8 @@ def import_redacted(
     vault: Vault | None,
     options: TransferOptions,
     redact: CutText,
-    bring: Callable[[Archive, Vault, TransferOptions], ImportReport],
-) -> ImportReport:
+    bring: Callable[[Archive, Vault, TransferOptions], merge_plan.ImportReport],
+) -> merge_plan.ImportReport:
     """Import into an archive in memory, mask what must not be kept, and import the result."""
     with TemporaryDirectory(prefix="lossless-") as folder, Archive.open(":memory:") as staged:
         files = Vault(Path(folder))

@@ -21,6 +21,48 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
+class ImportReport:
+    """The result of an import. A dry run has the same counts and wrote nothing."""
+
+    dry_run: bool = False
+    conversations_scanned: int = 0
+    #: New conversations, and existing ones that gained something.
+    conversations_inserted: int = 0
+    conversations_joined: int = 0
+    messages_inserted: int = 0
+    messages_skipped: int = 0
+    #: Other wordings of existing messages.
+    versions_inserted: int = 0
+    message_parts_inserted: int = 0
+    message_parts_skipped: int = 0
+    summaries_inserted: int = 0
+    summaries_skipped: int = 0
+    #: Summaries without valid sources, which are omitted. Of these, those without any link, and those whose links are
+    #: broken or lead into several conversations.
+    summaries_without_sources: int = 0
+    summaries_skipped_no_messages: int = 0
+    summaries_skipped_multi_session: int = 0
+    #: Always 0: here a summary may be used in several others.
+    summaries_multi_parent_collapsed: int = 0
+    #: Context log entries that mark the end of an import, one for each session that gained something.
+    compaction_events_inserted: int = 0
+    files_copied: int = 0
+    files_skipped: int = 0
+    #: Files with rows whose bytes were not found.
+    files_missing: int = 0
+    pins_inserted: int = 0
+    briefs_inserted: int = 0
+    #: Permanently deleted conversations of the source: recorded here, so that no transcript imports them again.
+    pruned_inserted: int = 0
+    #: Messages that were in no context and under no summary in one: they are hidden, with a cause.
+    messages_hidden: int = 0
+    #: Telemetry of another program that cannot be stored here.
+    events_dropped: int = 0
+    sessions_touched: set[str] = field(default_factory=set)
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True)
 class ImportPlan:
     """How one conversation is merged into the archive."""
 
@@ -143,7 +185,7 @@ LOST_REASON = "it came from another archive, and not all that it changed came al
 
 def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
     """The conversations that a log says were merged, by their numbers there."""
-    sources = [_read(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
+    sources = [read_object(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
     found = [one.get("id") for some in sources if isinstance(some, list) for one in some if isinstance(one, dict)]
     return {id_ for id_ in found if isinstance(id_, int | str)}
 
@@ -160,7 +202,7 @@ def renumber_log(
     for row in former:
         log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # stored as text in files
         try:  # the former state of a summary, under the archive's numbers
-            state, (name,) = _read(row["state"]), _all(plan, [row["summary_id"]])
+            state, (name,) = read_object(row["state"]), _all(plan, [row["summary_id"]])
             state["row"] = state["row"] | {"summary_id": name, "conversation_id": plan.target}
             state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
             text = json.dumps(state, separators=(",", ":"))
@@ -171,7 +213,7 @@ def renumber_log(
 
 
 def _line(plan: ImportPlan, row: RowValues, *, is_lost: bool) -> RowValues:
-    detail = _read(row.get("detail"))
+    detail = read_object(row.get("detail"))
     removed, added = _items(plan, row["removed"]), _items(plan, row["added"])
     if row["action"] == "undo":
         undone = plan.logs.get(detail.get("undoes", 0))
@@ -206,7 +248,8 @@ def _item(plan: ImportPlan, item: int | str) -> int | str | None:
     return plan.item(item) or (item if plan.keeps_numbers or isinstance(item, str) else None)
 
 
-def _read(text: Any) -> dict[str, Any]:
+def read_object(text: Any) -> dict[str, Any]:
+    """The object in a JSON text; an empty one for anything else."""
     try:
         found = json.loads(text) if isinstance(text, str) else {}
     except ValueError:
@@ -314,23 +357,10 @@ class _EqualMessages:
     def likeness(self, shown: int, row: int) -> float:  # noqa: ARG002
         return 0.0
 
-    def holds(self, shown: int, rows: Sequence[int]) -> bool:  # noqa: ARG002
+    def _never(self, *_: Any, **__: Any) -> bool:
         return False
 
-    def is_held(self, shown: Sequence[int], row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def uses_tools(self, row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def is_gap_mark(self, shown: int) -> bool:  # noqa: ARG002
-        return False
-
-    def is_lesser(self, shown: int, row: int) -> bool:  # noqa: ARG002
-        return False
-
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:  # noqa: ARG002
-        return False
+    holds = is_held = uses_tools = is_gap_mark = is_lesser = are_rewritten = _never
 
 
 def _edited(

@@ -14,7 +14,7 @@ from lossless.errors import ArchiveCorrupt
 from lossless.maintenance.engine_parts import with_payloads
 from lossless.model.messages import File, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
-from lossless.store.bundles.writer import BundleWriter
+from lossless.store.bundles import BundleWriter
 from lossless.transfer.files import check_written, writing_folder
 from lossless.transfer.lossless_claw import reading_sessions
 

@@ -15,14 +15,15 @@ from lossless.transfer import remnic_format
 from lossless.transfer.files import check_apart, resolve_target, writing_file
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.remnic_format import (
+    REMNIC_MODEL,
     RemnicNode,
+    RemnicReport,
     compatible_nodes,
     faithful_nodes,
     part_to_remnic,
     remnic_positions,
     remnic_session,
 )
-from lossless.transfer.reports import RemnicReport
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
     from lossless.store.bundles.other_programs import RemnicSession
-
-_MODEL = "remnic:escalation-"
 
 
 def export_claw_to_remnic(source: str | Path, place: str | Path, options: TransferOptions) -> RemnicReport:
@@ -212,11 +211,11 @@ class _RemnicExport:
         one = node.summary
         at = one["latest_at"] or one["earliest_at"] or one["created_at"]
         model = str(one["model"] or "")
-        escalation = int(model.removeprefix(_MODEL)) if model.removeprefix(_MODEL).isdigit() else 0
+        escalation = int(model.removeprefix(REMNIC_MODEL)) if model.removeprefix(REMNIC_MODEL).isdigit() else 0
         return {
             "id": node.id, "session_id": node.session, "depth": node.depth, "parent_id": node.parent,
             "text": one["content"], "tokens": one["token_count"] or 0, "start": node.start, "end": node.end,
-            "escalation": escalation if model.startswith(_MODEL) else 0, "created_at": self._time(at),
+            "escalation": escalation if model.startswith(REMNIC_MODEL) else 0, "created_at": self._time(at),
         }  # fmt: skip
 
     def _put_other_rows(self, nodes: Sequence[RemnicNode]) -> None:

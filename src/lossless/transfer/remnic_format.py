@@ -8,13 +8,12 @@ import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
-from lossless.transfer.archive_format import dump_row
-from lossless.transfer.files import PayloadCopier
+from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
 if TYPE_CHECKING:
@@ -23,9 +22,31 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
     from lossless.store.bundles.other_programs import RemnicSession
-    from lossless.transfer.reports import RemnicReport
+
+
+@dataclass(slots=True)
+class RemnicReport:
+    """The result of an export to a Remnic database: the counters of Remnic's own importer, and warnings."""
+
+    conversations_scanned: int = 0
+    sessions_touched: list[str] = field(default_factory=list)
+    messages_inserted: int = 0
+    messages_skipped: int = 0
+    message_parts_inserted: int = 0
+    message_parts_skipped: int = 0
+    summaries_inserted: int = 0
+    summaries_skipped: int = 0
+    summaries_multi_parent_collapsed: int = 0
+    summaries_skipped_no_messages: int = 0
+    summaries_skipped_multi_session: int = 0
+    compaction_events_inserted: int = 0
+    dry_run: bool = False
+    warnings: list[str] = field(default_factory=list)
+
 
 SessionBy: TypeAlias = Literal["session_id", "session_key", "conversation"]
+#: What the model of a summary from Remnic is called, with the level of its escalation.
+REMNIC_MODEL = "remnic:escalation-"
 #: The entry id of a message from a Remnic database: its turn there, and its number.
 _CAME_AT = re.compile(r"remnic:(\d+)\.\d+")
 

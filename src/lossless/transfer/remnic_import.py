@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -11,30 +10,13 @@ from typing import TYPE_CHECKING, Any
 from lossless.model.identity import identity_hash
 from lossless.model.paths import expand_path
 from lossless.model.times import parse_time, row_time
-from lossless.store.bundles import (
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    EXTRA_COLUMNS,
-    MESSAGE_COLUMNS,
-    SIDE_TABLES,
-    SUMMARY_COLUMNS,
-    Bundle,
-    MessageKey,
-    fit_row,
-)
+from lossless.store import bundles
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text
-from lossless.transfer.archive_format import extra_row, restore_row
-from lossless.transfer.files import PayloadCopier, check_not_archive
+from lossless.transfer import remnic_format
+from lossless.transfer.files import PayloadCopier, check_not_archive, extra_row, restore_row
 from lossless.transfer.lossless_claw import session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
-from lossless.transfer.remnic_format import (
-    build_graph,
-    derive_context,
-    entry_id,
-    known_role,
-    part_to_columns,
-    role_marker,
-)
+from lossless.transfer.merge_plan import read_object
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -44,10 +26,9 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
     from lossless.transfer.lossless_claw import TransferOptions
-    from lossless.transfer.reports import ImportReport
+    from lossless.transfer.merge_plan import ImportReport
 
-_MODEL = "remnic:escalation-"
-_EMPTY: RowValues = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
+_EMPTY: RowValues = dict.fromkeys((*bundles.MESSAGE_COLUMNS, *bundles.EXTRA_COLUMNS))
 
 
 @dataclass(slots=True)
@@ -113,19 +94,19 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     return merger.report
 
 
-def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[Bundle]:
+def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[bundles.Bundle]:
     conversations = _conversations(file, session)
     owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
     nodes = file.nodes(session)
     turns = {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
-    owned, mixed = build_graph(nodes, {number: id(one) for number, one in owner.items()}, turns)
+    owned, mixed = remnic_format.build_graph(nodes, {number: id(one) for number, one in owner.items()}, turns)
     report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in mixed]
     report.summaries_without_sources += len(mixed)
     report.summaries_skipped_multi_session += len(mixed)
     unknown = [
         turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
     ]
-    roles = {turn.number: known_role(turn.role) for turn in unknown}
+    roles = {turn.number: remnic_format.known_role(turn.role) for turn in unknown}
     pages = file.texts_and_parts([turn.number for turn in unknown])
     contents = {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
     for conversation in conversations:
@@ -137,12 +118,13 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     found: dict[str, _RemnicConversation] = {}
     own: list[RemnicTurn] = []
     for row in file.rows(session):
-        values = _object(row["metadata"])
+        values = read_object(row["metadata"])
         number, seq, time = values.get("conversation_id"), values.get("source_seq"), row["created_at"] or ""
         is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
         is_ours = values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str)
         origin = str(number) if is_ours else None
         one = RemnicTurn(row["id"], row["turn"] or 0, row["role"] or "user", row["tokens"] or 0, time, values, origin)
+        one.seq = int(seq or 0) if is_ours else 0
         if origin is None:
             own.append(one)
         else:
@@ -161,18 +143,15 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
 
 def _number(conversation: _RemnicConversation) -> None:
     """Number the messages: original numbers where known; those that Remnic itself stored follow them."""
-    rows = [(id_, fit_row(restore_row(row))) for id_, row in conversation.tables.get("message", ())]
+    rows = [(id_, bundles.fit_row(restore_row(row))) for id_, row in conversation.tables.get("message", ())]
     named = [(id_, row) for id_, row in rows if id_.isascii() and id_.isdigit()]
     kept = {int(id_): row for id_, row in named if row.get("message_id") is not None}
-    came = [turn for turn in conversation.turns if turn.conversation is not None]
-    came.sort(key=lambda turn: int(turn.metadata["source_seq"]))
+    came = sorted((turn for turn in conversation.turns if turn.conversation is not None), key=lambda turn: turn.seq)
     own = [turn for turn in conversation.turns if turn.conversation is None]
-    last = max([int(turn.metadata["source_seq"]) for turn in came], default=0)
-    for n, turn in enumerate(own, last + 1):
-        turn.seq = n
     for turn in came:
-        turn.seq = int(turn.metadata["source_seq"])
         turn.kept = kept.get(turn.seq)
+    for n, turn in enumerate(own, came[-1].seq + 1 if came else 1):
+        turn.seq = n
     zero = int(bool(came) and came[0].seq < 1)  # seq begins at 1
     conversation.turns = [*came, *own]
     for turn in conversation.turns:
@@ -182,42 +161,43 @@ def _number(conversation: _RemnicConversation) -> None:
 
 def _bundle(
     file: RemnicFile, session: str, one: _RemnicConversation, nodes: list[RowValues], identities: dict[int, str]
-) -> Bundle:
+) -> bundles.Bundle:
     ids = {turn.number: turn.id for turn in one.turns}
     keys = []
     for turn in one.turns:
         identity = str(turn.metadata.get("identity_hash") or identities.get(turn.number))
         kept, is_own = turn.kept or {}, turn.conversation is None
-        entry = entry_id(turn.turn, turn.number) if is_own else kept.get("transcript_entry_id")
+        entry = remnic_format.entry_id(turn.turn, turn.number) if is_own else kept.get("transcript_entry_id")
         at = str(kept["created_at"]) if kept.get("created_at") else _row_time(turn.created_at)
-        names = entry, kept.get("stable_event_key"), turn.tokens, known_role(turn.role)
-        keys.append(MessageKey(turn.id, turn.seq, identity, at, *names))
+        names = entry, kept.get("stable_event_key"), turn.tokens, remnic_format.known_role(turn.role)
+        keys.append(bundles.MessageKey(turn.id, turn.seq, identity, at, *names))
     summaries = [_summary(node, ids, one.tables) for node in nodes]
     tables = {
         table: [extra_row(table, row) for _, row in one.tables.get(table, ())]
-        for table in (*SIDE_TABLES, "focus_brief_sources", "former_summaries")
+        for table in (*bundles.SIDE_TABLES, "focus_brief_sources", "former_summaries")
     }
     items = [
-        dict.fromkeys(CONTEXT_COLUMNS) | fit_row(restore_row(row)) for _, row in one.tables.get("context_items", ())
+        dict.fromkeys(bundles.CONTEXT_COLUMNS) | bundles.fit_row(restore_row(row))
+        for _, row in one.tables.get("context_items", ())
     ]
     kept_context = [item for item in items if item["ordinal"] is not None]
     there = {id_ for id_, _ in one.tables.get("summary", ())}
     is_as_kept = bool(one.tables) and {summary["summary_id"] for summary in summaries} == there
     hidden = {row["item"] for row in tables["hidden_items"]}
-    context = derive_context(keys, summaries, hidden, kept_context if is_as_kept else None)
+    context = remnic_format.derive_context(keys, summaries, hidden, kept_context if is_as_kept else None)
 
     def pages() -> Iterator[list[RowValues]]:
         known, turns = {key.id: key for key in keys}, {turn.number: turn for turn in one.turns}
         for page in file.texts_and_parts([turn.number for turn in one.turns]):
             yield [_message(turns[number], known[turns[number].id], content, parts) for number, content, parts in page]
 
-    return Bundle(_conversation(session, one, keys), keys, pages, summaries, context, tables)
+    return bundles.Bundle(_conversation(session, one, keys), keys, pages, summaries, context, tables)
 
 
-def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]) -> RowValues:
+def _conversation(session: str, one: _RemnicConversation, keys: list[bundles.MessageKey]) -> RowValues:
     kept = [restore_row(row) for _, row in one.tables.get("conversation", ())]
     if kept:
-        return dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(kept[0])
+        return dict.fromkeys(bundles.CONVERSATION_COLUMNS) | bundles.fit_row(kept[0])
     times = [key.created_at for key in keys]
     titles = [title for turn in one.turns if isinstance(title := turn.metadata.get("title"), str) and title]
     made = min(times, default=row_time(datetime.now(UTC)))
@@ -228,11 +208,11 @@ def _conversation(session: str, one: _RemnicConversation, keys: list[MessageKey]
     }  # fmt: skip
 
 
-def _message(turn: RemnicTurn, key: MessageKey, content: str, parts: list[RowValues]) -> RowValues:
-    role = known_role(turn.role)
-    columns = [part_to_columns(part | {"ordinal": n}, role) for n, part in enumerate(parts)]
+def _message(turn: RemnicTurn, key: bundles.MessageKey, content: str, parts: list[RowValues]) -> RowValues:
+    role = remnic_format.known_role(turn.role)
+    columns = [remnic_format.part_to_columns(part | {"ordinal": n}, role) for n, part in enumerate(parts)]
     if role != turn.role and not columns:
-        columns = [role_marker(turn.role)]
+        columns = [remnic_format.role_marker(turn.role)]
     if turn.kept is not None:
         for part, id_ in zip(columns, turn.kept.get("part_ids") or (), strict=False):
             part["part_id"] = id_ if isinstance(id_, str) else None
@@ -253,12 +233,12 @@ def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[
         "messages": [ids[number] for number in node["members"] if number in ids], "sources": node["below"],
     }  # fmt: skip
     if kept is not None:
-        return dict.fromkeys(SUMMARY_COLUMNS) | fit_row(restore_row(kept)) | made_of
+        return dict.fromkeys(bundles.SUMMARY_COLUMNS) | bundles.fit_row(restore_row(kept)) | made_of
     return made_of | {
         "kind": "condensed" if node["below"] else "leaf", "depth": node["depth"], "earliest_at": None,
         "latest_at": None, "descendant_count": 0, "descendant_token_count": 0, "source_message_token_count": 0,
         "created_at": _row_time(node["created_at"]), "file_ids": "[]",
-        "model": f"{_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
+        "model": f"{remnic_format.REMNIC_MODEL}{node['escalation']}" if node["escalation"] else "remnic",
     }  # fmt: skip
 
 
@@ -267,11 +247,3 @@ def _row_time(text: str) -> str:
         return row_time(parse_time(text))
     except ValueError:
         return row_time(datetime.now(UTC))
-
-
-def _object(text: str | None) -> dict[str, Any]:
-    try:
-        value = json.loads(text or "{}")
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -5,18 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError
 from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, message_entries
@@ -36,7 +35,6 @@ from lossless.store.database import copy_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from contextlib import AbstractContextManager
 
     from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
@@ -80,62 +78,117 @@ class ImportOutcome:
         )
 
 
-def import_transcript(
-    parts: EngineParts,
-    kind: str,
-    path: Path,
-    *,
-    fold: bool = True,
-    again: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> Iterator[ImportOutcome]:
-    """Import a file; a problem with it is its outcome, so that others continue. `progress` gets bytes read.
+@dataclass(frozen=True, slots=True)
+class TranscriptImporter:
+    """Imports transcripts of one kind; a problem with a file is its outcome, so that others continue."""
 
-    Permanently deleted messages are imported only with `again`.
-    """
-    for file, agent in _files_of(kind, path):
-        seen = 0
+    parts: EngineParts
+    kind: str
+    #: Fold the older part of each new conversation.
+    fold: bool = True
+    #: Import permanently deleted messages, too.
+    again: bool = False
 
-        def advance(offset: int) -> None:
-            nonlocal seen
-            if progress and offset > seen:
-                progress(offset - seen)
-                seen = offset
+    def import_files(self, files: Iterable[Path], progress: Callable[[int], None] | None = None) -> list[ImportOutcome]:
+        """Import files one after the other, small ones together in one transaction. `progress` gets bytes read."""
+        return [item for group in _group_files(self.kind, files) for item in self._import_group(group, progress)]
 
-        size = 0
-        try:
-            state = file_state(file)
-            size = state.size
-            if not again and (read := _read_before(parts.archive, state)):
-                yield from read
-            elif kind in WHOLE_KINDS:
-                for session in open_whole_transcripts(file, kind):
-                    yield from _import_session(parts, session, fold=fold, again=again, progress=advance)
+    def _import_group(self, files: list[Path], progress: Callable[[int], None] | None) -> list[ImportOutcome]:
+        """Import files in one transaction; one by one when any of them fails, so that nothing is stored partially."""
+        if len(files) > 1:
+            try:
+                with self.parts.archive.writing():
+                    found = [item for file in files for item in self.import_file(file)]
+                    if any(item.status == "error" for item in found):
+                        raise BadInput("a file of the group could not be stored")
+            except LosslessError:
+                pass
             else:
-                transcript = _opened(kind, file)
-                conversations = _conversations(kind, path, transcript, agent)
-                yield from _each(parts, transcript, conversations, fold=fold, again=again, progress=advance)
-        except (LosslessError, OSError) as error:
-            yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
-        except UnicodeEncodeError:
-            reason = "an id or a name in it is no valid text: it has half of a surrogate pair"
-            yield ImportOutcome(file, Session(id=file.stem), "error", reason=reason)
-        advance(size)
+                if progress:
+                    progress(sum(map(file_size, files)))
+                return found
+        return [item for file in files for item in self.import_file(file, progress)]
 
+    def import_file(self, path: Path, progress: Callable[[int], None] | None = None) -> Iterator[ImportOutcome]:
+        """Import a file and those of its sub-agents."""
+        for file, agent in _files_of(self.kind, path):
+            seen = size = 0
 
-def import_transcripts(
-    parts: EngineParts,
-    kind: str,
-    files: Iterable[Path],
-    *,
-    fold: bool = True,
-    again: bool = False,
-    progress: Callable[[int], None] | None = None,
-) -> list[ImportOutcome]:
-    """Import files one after the other, small ones together in one transaction."""
-    bring = partial(import_transcript, parts, kind, fold=fold, again=again)
-    groups = _group_files(kind, files)
-    return [item for group in groups for item in _import_group_of_files(parts.archive, bring, group, progress)]
+            def advance(offset: int) -> None:
+                nonlocal seen
+                if progress and offset > seen:
+                    progress(offset - seen)
+                    seen = offset
+
+            try:
+                state = file_state(file)
+                size = state.size
+                if not self.again and (read := _read_before(self.parts.archive, state)):
+                    yield from read
+                elif self.kind in WHOLE_KINDS:
+                    for session in open_whole_transcripts(file, self.kind):
+                        yield from self._import_session(session, advance)
+                else:
+                    transcript = _opened(self.kind, file)
+                    yield from self._import_each(
+                        transcript, _conversations(self.kind, path, transcript, agent), advance
+                    )
+            except (LosslessError, OSError) as error:
+                yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
+            except UnicodeEncodeError:
+                reason = "an id or a name in it is no valid text: it has half of a surrogate pair"
+                yield ImportOutcome(file, Session(id=file.stem), "error", reason=reason)
+            advance(size)
+
+    def _import_session(self, transcript: ListedTranscript, progress: Callable[[int], None]) -> Iterator[ImportOutcome]:
+        """Import one session of a file that changes in place; one that is unchanged is not read."""
+        session, found = _whole_session(self.parts.archive, transcript)
+        if found is not None and not self.again:
+            path = transcript.state.path
+            yield ImportOutcome(path, session, "up-to-date", conversation_id=found.id, title=found.title)
+        else:
+            yield from self._import_each(transcript, [(None, session)], progress)
+
+    def _import_each(
+        self,
+        transcript: Transcript,
+        conversations: Iterable[tuple[str | None, Session]],
+        progress: Callable[[int], None],
+    ) -> Iterator[ImportOutcome]:
+        """Import the conversations of a file one by one; after the last, the file counts as read."""
+        archive, state, is_settled, last = self.parts.archive, transcript.state, True, None
+        for lane, session in conversations:
+            outcome = self._import_lane(transcript, lane, session, progress)
+            is_settled = is_settled and outcome.is_settled
+            last = outcome.conversation_id or last
+            yield outcome
+        if is_settled and last is not None:
+            with archive.writing():
+                if not archive.ingest.has_key(last, mark := _mark_of(state)):
+                    conversation = archive.conversations.get(last)
+                    archive.ingest.remember_key(conversation, mark, [], 0, "", datetime.now(UTC))
+
+    def _import_lane(
+        self, transcript: Transcript, lane: str | None, session: Session, progress: Callable[[int], None]
+    ) -> ImportOutcome:
+        path, archive, transcripts = transcript.state.path, self.parts.archive, HostTranscripts(self.parts)
+        if _is_silent(transcript, lane):
+            return ImportOutcome(path, session, "skipped", reason=_SILENT)
+        with _as_copy(archive, transcript, lane, session):
+            report = transcripts.bootstrap(
+                session, transcript, lane=lane, fold=self.fold, again=self.again, progress=progress
+            )
+        if self.fold and _is_unfolded(archive, transcript.state, report):
+            transcripts.fold_import(archive.conversations.get(report.conversation_id or 0))
+        title = transcript.lane_header(lane).title
+        if report.conversation_id is not None and title:
+            with archive.writing():
+                archive.conversations.give_title(report.conversation_id, mask_text(archive, title))
+        status = {"excluded": "skipped", "failed": "error"}.get(report.status, report.status)
+        if report.status in ("stored", "up to date"):
+            status = "imported" if report.stored or report.revised else "up-to-date"
+        counts, id_ = (report.stored, report.reason), report.conversation_id
+        return ImportOutcome(path, session, status, *counts, id_, title, report.problems, report.pruned)
 
 
 def file_size(file: Path) -> int:
@@ -162,68 +215,10 @@ def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
         yield group
 
 
-def _import_group_of_files(
-    archive: Archive,
-    bring: Callable[..., Iterator[ImportOutcome]],
-    files: list[Path],
-    progress: Callable[[int], None] | None,
-) -> list[ImportOutcome]:
-    """Import files in one transaction; one by one when any of them fails, so that nothing is stored partially."""
-    if len(files) > 1:
-        try:
-            with archive.writing():
-                found = [item for file in files for item in bring(file)]
-                if any(item.status == "error" for item in found):
-                    raise BadInput("a file of the group could not be stored")
-        except LosslessError:
-            pass
-        else:
-            if progress:
-                progress(sum(map(file_size, files)))
-            return found
-    return [item for file in files for item in bring(file, progress=progress)]
-
-
-def _each(
-    parts: EngineParts,
-    transcript: Transcript,
-    conversations: Iterable[tuple[str | None, Session]],
-    *,
-    fold: bool,
-    again: bool,
-    progress: Callable[[int], None],
-) -> Iterator[ImportOutcome]:
-    """Import the conversations of a file one by one; after the last, the file counts as read."""
-    is_settled, last = True, None
-    for lane, session in conversations:
-        outcome = _bring_in(parts, transcript, lane, session, fold=fold, again=again, progress=progress)
-        is_settled = is_settled and outcome.is_settled
-        last = outcome.conversation_id or last
-        yield outcome
-    if is_settled and last is not None:
-        _note_read(parts.archive, transcript.state, last)
-
-
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
     """A file and those of its sub-agents, each with the agent's name."""
     sides = READERS[kind].side_files(path) if kind in READERS else []
     return [(path, None), *((side, side.stem.removeprefix("agent-")) for side in sides)]
-
-
-def _import_session(
-    parts: EngineParts,
-    transcript: ListedTranscript,
-    *,
-    fold: bool,
-    again: bool,
-    progress: Callable[[int], None],
-) -> Iterator[ImportOutcome]:
-    """Import one session of a file that changes in place; one that is unchanged is not read."""
-    session, found = _whole_session(parts.archive, transcript)
-    if found is not None and not again:
-        yield ImportOutcome(transcript.state.path, session, "up-to-date", conversation_id=found.id, title=found.title)
-    else:
-        yield from _each(parts, transcript, [(None, session)], fold=fold, again=again, progress=progress)
 
 
 def _whole_session(archive: Archive, transcript: ListedTranscript) -> tuple[Session, Conversation | None]:
@@ -238,65 +233,19 @@ def _whole_session(archive: Archive, transcript: ListedTranscript) -> tuple[Sess
     return session, found if seen == (str(state.path), state.size, state.mtime_ms) else None
 
 
-def _bring_in(
-    parts: EngineParts,
-    transcript: Transcript,
-    lane: str | None,
-    session: Session,
-    *,
-    fold: bool,
-    again: bool,
-    progress: Callable[[int], None],
-) -> ImportOutcome:
-    path, archive, transcripts = transcript.state.path, parts.archive, HostTranscripts(parts)
-    if _is_silent(transcript, lane):
-        return ImportOutcome(path, session, "skipped", reason=_SILENT)
-    with _as_copy(archive, transcript, lane, session):
-        report = transcripts.bootstrap(session, transcript, lane=lane, fold=fold, again=again, progress=progress)
-    if fold and _is_unfolded(archive, transcript.state, report):
-        transcripts.fold_import(archive.conversations.get(report.conversation_id or 0))
-    title = transcript.lane_header(lane).title
-    if report.conversation_id is not None and title:
-        with archive.writing():
-            archive.conversations.give_title(report.conversation_id, mask_text(archive, title))
-    return ImportOutcome(
-        path,
-        session,
-        _status(report),
-        report.stored,
-        report.reason,
-        report.conversation_id,
-        title,
-        report.problems,
-        report.pruned,
-    )
-
-
-def _status(report: TranscriptReport) -> str:
-    if report.status in ("stored", "up to date"):
-        return "imported" if report.stored or report.revised else "up-to-date"
-    return {"excluded": "skipped", "failed": "error"}.get(report.status, report.status)
-
-
-def _as_copy(
-    archive: Archive, transcript: Transcript, lane: str | None, session: Session
-) -> AbstractContextManager[None]:
+@contextmanager
+def _as_copy(archive: Archive, transcript: Transcript, lane: str | None, session: Session) -> Iterator[None]:
     """Import a copy of a transcript that a conversation follows without following the copy."""
     found = archive.conversations.find(session)
     point = None if found is None else archive.transcripts.checkpoint(found.id)
-    if found is None or point is None or not point.path or point.path == str(transcript.state.path):
-        return nullcontext()
-    is_same = point.header_id is not None and (point.header_id, point.lane) == (transcript.header.id, lane)
-    if not is_same or not Path(point.path).is_file():
-        return nullcontext()
-
-    @contextmanager
-    def keeping_checkpoint() -> Iterator[None]:
-        with archive.writing():
-            yield
-            archive.transcripts.set_checkpoint(found.id, point, datetime.now(UTC))
-
-    return keeping_checkpoint()
+    is_other = point is not None and point.header_id is not None and point.path not in ("", str(transcript.state.path))
+    is_same = point is not None and (point.header_id, point.lane) == (transcript.header.id, lane)
+    if found is None or point is None or not is_other or not is_same or not Path(point.path).is_file():
+        yield
+        return
+    with archive.writing():
+        yield
+        archive.transcripts.set_checkpoint(found.id, point, datetime.now(UTC))
 
 
 def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -> bool:
@@ -336,15 +285,6 @@ def unread_files(archive: Archive, kind: str, files: Iterable[Path]) -> list[Pat
             return False
 
     return [file for file in files if not is_read(file)]
-
-
-def _note_read(archive: Archive, state: FileState, conversation_id: int) -> None:
-    """Record with one of its conversations that a file was fully read."""
-    mark = _mark_of(state)
-    with archive.writing():
-        if not archive.ingest.has_key(conversation_id, mark):
-            conversation = archive.conversations.get(conversation_id)
-            archive.ingest.remember_key(conversation, mark, [], 0, "", datetime.now(UTC))
 
 
 def _mark_of(state: FileState) -> str:
@@ -533,38 +473,20 @@ def preview_transcripts(
 
     The archive itself is only read.
     """
-    with _temporary_copy(archive, settings) as parts:
-        found = [
-            outcome
-            for file in files
-            for outcome in import_transcript(parts, kind, file, fold=False, again=again, progress=progress)
-        ]
-    return [
-        replace(
-            outcome,
-            status="would-import" if outcome.status == "imported" else outcome.status,
-            conversation_id=_known_conversation(archive, outcome.conversation_id),
-        )
-        for outcome in found
-    ]
-
-
-def _known_conversation(archive: Archive | None, conversation_id: int | None) -> int | None:
-    if archive is None or conversation_id is None:
-        return None
-    try:
-        return archive.conversations.get(conversation_id).id
-    except NotFound:
-        return None
-
-
-@contextmanager
-def _temporary_copy(archive: Archive | None, settings: Settings) -> Iterator[EngineParts]:
-    """An engine's parts over a temporary copy, without files and without a log."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
         place = Path(folder, "copy.db")
         if archive is not None:
             copy_database(archive.database, str(place))
         with Archive.open(place) as copy, copy.writing():
-            yield EngineParts(copy, quiet, None, lambda: datetime.now(UTC))
+            importer = TranscriptImporter(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), kind, False, again)
+            found = [outcome for file in files for outcome in importer.import_file(file, progress)]
+    known = set() if archive is None else set(archive.checks.conversation_ids())
+    return [
+        replace(
+            outcome,
+            status="would-import" if outcome.status == "imported" else outcome.status,
+            conversation_id=outcome.conversation_id if outcome.conversation_id in known else None,
+        )
+        for outcome in found
+    ]

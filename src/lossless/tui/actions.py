@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadInput
 from lossless.ingest.sessions import transcript_session
 from lossless.ingest.transcripts import open_transcript
-from lossless.maintenance.surgery.rewriting import INTERRUPTED
+from lossless.maintenance.surgery.rewriting import INTERRUPTED, RewritePlan, SummaryDraft
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.tui.text import format_bytes, format_count, plural
+from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan
     from lossless.maintenance.surgery.group import OperationPlan
-    from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.tui.archive import ArchiveAccess
 
 #: So many reasons why a draft was of no use are told.
@@ -121,7 +120,7 @@ def write_drafts(
 def describe_operation(done: OperationReport) -> str:
     """What a surgery did, in a sentence or two; an undo is taken back only by the backup that came before it."""
     what = plural(len(done.summary_ids), "summary", "summaries")
-    sizes = f"{format_count(done.tokens_before)} → {format_count(done.tokens_after)} tokens"
+    sizes = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
     copy = "" if done.backup is None else f"\nBackup: {done.backup.name}"
     back = "u undoes the step before it, lcm restore takes it back" if done.action == "undo" else "u takes it back"
     return f"Done: {done.action}, {what}, context {sizes}; {back}.{copy}"
@@ -135,7 +134,6 @@ def writer_names(access: ArchiveAccess) -> str:
 
 
 def _model_names(access: ArchiveAccess) -> list[str]:
-    """The models that would be asked, in order."""
     from lossless.compaction.summariser import Summariser
 
     hosts = access.engine.loop.summariser.complete
@@ -157,9 +155,7 @@ def write_brief(access: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
 def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
     """A brief as it was written, and its use."""
     warnings = "".join(f"\n! {warning}" for warning in made.warnings)
-    head = (
-        f"{format_count(made.tokens)} tokens by {made.model}, for {plural(len(plan.covered), 'summary', 'summaries')}"
-    )
+    head = f"{made.tokens:,} tokens by {made.model}, for {plural(len(plan.covered), 'summary', 'summaries')}"
     return PlannedChange(
         f"Focus: {plan.prompt}",
         f"{head}{warnings}\n\n{made.content}",
@@ -174,7 +170,7 @@ def plan_unfocus(engine: Engine, conversation_id: int) -> PlannedChange:
     back = [f"+ {summary}" for summary in covered]
     return PlannedChange(
         "Remove the focus",
-        "\n".join([f"- {active.id}, {format_count(active.tokens)} tokens: {active.prompt}", *back]),
+        "\n".join([f"- {active.id}, {active.tokens:,} tokens: {active.prompt}", *back]),
         "Show the summaries again?",
         lambda engine: _describe_focus(
             engine.surgery.unfocus(engine.browse.get(conversation_id)), "The brief is no longer used"
@@ -201,7 +197,7 @@ def plan_import(access: ArchiveAccess, path: Path) -> PlannedChange:
         f"kind       {transcript.kind}, {format_bytes(transcript.state.size)}",
         f"session    {session.key or '–'}  (run {session.id})",
         f"goes to    {'a new conversation' if found is None else f'conversation {found.id}'}",
-        f"+ {plural(new, 'message')}{f', {format_count(looked.known)} are stored' if looked.known else ''}",
+        f"+ {plural(new, 'message')}{f', {looked.known:,} are stored' if looked.known else ''}",
     ]
     lines += [f"! {plural(bad, 'line')} cannot be read and will be left out"] if bad else []
     if lanes:

@@ -6,14 +6,15 @@ import asyncio
 import os
 import re
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.theme import Theme
-from textual.worker import WorkerState
+from textual.worker import Worker, WorkerState
 
 from lossless.tui import screens
 from lossless.tui.reads import DetailView
@@ -23,14 +24,11 @@ from lossless.tui.screens.page import PaneScreen, unexpected_error
 from lossless.tui.text import WIDE_COLUMNS, LocalTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
-    from textual.binding import BindingType
-    from textual.dom import DOMNode
     from textual.pilot import Pilot
     from textual.screen import Screen
-    from textual.worker import Worker
 
     from lossless.tui.archive import ArchiveAccess
 
@@ -177,7 +175,6 @@ class TerminalApp(App[None]):
     # --- keys ---
 
     def action_show_help(self) -> None:
-        """All keys that work here."""
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()
         found: dict[tuple[str, str], list[str]] = {}
@@ -195,13 +192,10 @@ class TerminalApp(App[None]):
             if binding.action not in done:
                 done.add(binding.action)
                 about = f"key {_KEY_NAMES.get(binding.key, binding.key)}"
-                yield SystemCommand(binding.description, about, _runner(self, screen, binding.action))
+                run = partial(self.call_later, self.run_action, binding.action, screen)
+                yield SystemCommand(binding.description, about, run)
         yield SystemCommand("Theme", "Colours for a dark or a light terminal", self.action_change_theme)
         yield SystemCommand("Quit", "Leave lcm", self.action_quit)
-
-
-def _runner(app: TerminalApp, node: DOMNode, action: str) -> Callable[[], object]:
-    return lambda: app.call_later(app.run_action, action, node)
 
 
 def own_bindings(screen: type) -> list[Binding]:

@@ -6,10 +6,10 @@ Raises `ArchiveDenied` for changes to an archive that is read only.
 from __future__ import annotations
 
 import os
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveDenied
 
@@ -18,17 +18,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lossless.engine import Engine
-    from lossless.llm.completion import Prompt
-    from lossless.llm.estimate import ModelEstimate
+    from lossless.llm.completion import ModelEstimate, Prompt
     from lossless.maintenance.browse import Browse
     from lossless.settings import Settings
 
 #: A reader waits no longer than this for a writer that keeps everybody out.
 _PATIENCE_MS = 3_000
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
 
 
 class ArchiveAccess:
@@ -43,7 +38,7 @@ class ArchiveAccess:
         codex: Path | None = None,
         read_only: bool = False,
         complete: Callable[[Prompt], object] | None = None,
-        clock: Callable[[], datetime] = _now,
+        clock: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
         self.settings, self.folders, self.read_only, self.clock = settings, folders, read_only, clock
         self.codex, self._complete = codex, complete
@@ -51,18 +46,10 @@ class ArchiveAccess:
         self.engine = self._open(path)
 
     def _open(self, path: str | Path) -> Engine:
-        """An engine that only reads."""
         from lossless.engine import open_engine
 
-        return open_engine(
-            path,
-            self.settings,
-            self._complete,
-            clock=self.clock,
-            background=False,
-            read_only=True,
-            busy_timeout_ms=_PATIENCE_MS,
-        )
+        how: dict[str, Any] = {"background": False, "read_only": True, "busy_timeout_ms": _PATIENCE_MS}
+        return open_engine(path, self.settings, self._complete, clock=self.clock, **how)
 
     @property
     def path(self) -> str:
@@ -75,7 +62,7 @@ class ArchiveAccess:
 
     def model_estimate(self) -> ModelEstimate | None:
         """What a model would have cost for the summaries here; None when one is configured, or there are none."""
-        from lossless.llm.estimate import estimate_model
+        from lossless.llm.completion import estimate_model
 
         return None if self.engine.loop.summariser.has_model else estimate_model(self.browse.depths())
 
@@ -101,9 +88,14 @@ class ArchiveAccess:
             yield engine
 
     @property
-    def mark(self) -> tuple[tuple[int, int], ...]:
+    def mark(self) -> list[tuple[int, int]]:
         """Changes when the archive is written; a look at the file system, no read of the file."""
-        return tuple(_stamp(name) for name in (self.path, f"{self.path}-wal"))
+        stamps = []
+        for name in (self.path, f"{self.path}-wal"):
+            with suppress(OSError):
+                found = os.stat(name)
+                stamps.append((found.st_mtime_ns, found.st_size))
+        return stamps
 
     def refresh(self) -> None:
         """After work: what stood in for tables that a file of an older shape lacked is no longer needed."""
@@ -115,11 +107,3 @@ class ArchiveAccess:
         """Close the file."""
         for engine in (*self._former, self.engine):
             engine.close()
-
-
-def _stamp(name: str) -> tuple[int, int]:
-    try:
-        found = os.stat(name)
-    except OSError:
-        return (0, 0)
-    return (found.st_mtime_ns, found.st_size)

@@ -10,8 +10,8 @@ import json
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
-from rich.console import Console, Group
-from rich.markdown import CodeBlock, Heading, Markdown, TableElement
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.markdown import CodeBlock, Heading, Markdown, MarkdownElement, TableElement
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.syntax import Syntax
@@ -20,16 +20,12 @@ from rich.text import Text as RichText
 from rich.theme import Theme
 from textual.strip import Strip
 
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import File, Json, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tui.text import BLUE, MAX_CHARS, NOTICE, RED, ROLES, clip_text, make_visible, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from rich.console import ConsoleOptions, RenderableType, RenderResult
-    from rich.markdown import MarkdownElement
-
-    from lossless.model.messages import Json, Part
 
 #: The arguments that tell most about a call, in this order.
 _TELLING = ("command", "cmd", "file_path", "path", "query", "pattern", "url", "question", "prompt", "description")
@@ -207,8 +203,8 @@ def draw_lines(view: RenderableType, width: int) -> list[Strip]:
         width=width, file=io.StringIO(), force_terminal=True, color_system="truecolor", legacy_windows=False,
     )  # fmt: skip
     lines = console.render_lines(view, console.options.update(width=width, height=None), pad=False)
-    return [Strip(_safe(line)).crop(0, width) for line in lines]
-
-
-def _safe(line: list[Segment]) -> list[Segment]:
-    return [Segment(make_visible(text).replace("\n", " "), style) for text, style, control in line if not control]
+    safe = (
+        [Segment(make_visible(text).replace("\n", " "), style) for text, style, control in line if not control]
+        for line in lines
+    )
+    return [Strip(line).crop(0, width) for line in safe]

@@ -7,16 +7,14 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.tui.text import format_count, plural
+from lossless.model.messages import File, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
+from lossless.tui.text import LocalTimes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.messages import Message, Part
     from lossless.model.records import ConversationRow, MessageRow
-    from lossless.tui.text import LocalTimes
 
 _FIRST, _LAST = -(2**62), 2**62
 _MARKS = re.compile(r"\A(?:\s+|#{1,6}\s|>|[-*+]\s|[`~]{3}\w*(?:\n|\Z)|[-*_=]{3,}(?:\n|\Z))+")
@@ -115,7 +113,7 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
     facts = [
         ("role", message.role),
         ("time", times.minute(found.created_at)),
-        ("tokens", format_count(message.tokens)),
+        ("tokens", f"{message.tokens:,}"),
         ("place", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
@@ -164,7 +162,7 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
     facts = (
         ("depth", f"{row.depth} ({row.kind})"),
         ("covers", f"{times.minute(row.earliest_at)} … {times.minute(row.latest_at)}"),
-        ("tokens", f"{format_count(row.token_count)} for {format_count(row.source_message_token_count)} of messages"),
+        ("tokens", f"{row.token_count:,} for {row.source_message_token_count:,} of messages"),
         ("written", f"{times.minute(row.created_at)} by {row.model}"),
         ("made of", made_of),
         ("used in", ", ".join(users)),

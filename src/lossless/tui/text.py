@@ -79,7 +79,7 @@ def clip_text(text: str, limit: int = MAX_CHARS) -> str:
     """As much of a text as is drawn at once, and how much that leaves out."""
     if len(text) <= limit:
         return make_visible(text)
-    return f"{make_visible(text[:limit])}\n\n… {format_count(len(text) - limit)} more characters"
+    return f"{make_visible(text[:limit])}\n\n… {len(text) - limit:,} more characters"
 
 
 def split_text(text: str, limit: int = MAX_CHARS) -> list[str]:
@@ -110,16 +110,11 @@ def role_cell(name: str) -> Text:
     return text_cell(name, ROLES.get(name, ""))
 
 
-def format_count(value: int) -> str:
-    """A number that is easy to read."""
-    return f"{value:,}"
-
-
 def right_cell(value: int | str, width: int) -> Text:
     """A number at the right edge of a column."""
     from rich.text import Text
 
-    return Text((format_count(value) if isinstance(value, int) else value).rjust(width), end="")
+    return Text((f"{value:,}" if isinstance(value, int) else value).rjust(width), end="")
 
 
 def share_bar(share: float, width: int, style: str = BLUE) -> Text:
@@ -136,7 +131,7 @@ def share_bar(share: float, width: int, style: str = BLUE) -> Text:
 
 def plural(count: int, noun: str, nouns: str = "") -> str:
     """`1 message`, `2 messages`."""
-    return f"{format_count(count)} {noun if count == 1 else nouns or f'{noun}s'}"
+    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
 
 
 def format_bytes(count: int | None) -> str:

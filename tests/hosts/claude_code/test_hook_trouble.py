@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from lossless.hosts.claude_code import session_cache
-from lossless.hosts.claude_code.transcript_end import holds_reference
+from lossless.hosts.claude_code.session_cache import holds_reference
 from tests.hosts.claude_code.kit import HOOK, PROJECT, SESSION, Claude
 from tests.waiting import wait_for
 

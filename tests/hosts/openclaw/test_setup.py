@@ -14,6 +14,7 @@ from lossless.cli.main import cli
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import manifest, setup
 from lossless.settings.json5 import parse_json5
+from scripts import openclaw_manifest
 
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 
@@ -29,16 +30,16 @@ def installed(tmp_path: Path, config: dict[str, Any] | str | None, python: str =
 
 
 def test_the_generated_files_are_current() -> None:
-    assert manifest.main(["--check", str(PLUGIN)]) == 0
+    assert openclaw_manifest.main(["--check", str(PLUGIN)]) == 0
 
 
 def test_the_plugin_declares_every_setting_and_tool() -> None:
     made = manifest.manifest()
     assert made["configSchema"]["additionalProperties"] is False
     assert {"python", "freshTailCount", "dbPath", "cacheAwareCompaction"} <= made["configSchema"]["properties"].keys()
-    assert made["contracts"]["tools"] == [tool["name"] for tool in manifest.declarations()["tools"]]
+    assert made["contracts"]["tools"] == [tool["name"] for tool in openclaw_manifest.declarations()["tools"]]
     package = json.loads((PLUGIN / "package.json").read_text())
-    assert package["version"] == manifest.declarations()["version"]
+    assert package["version"] == openclaw_manifest.declarations()["version"]
     assert not package.keys() & {"dependencies", "devDependencies", "scripts"}
 
 

@@ -1,4 +1,4 @@
-"""A short note for a prompt: names in it that were spoken of before the compaction, and where."""
+"""What a prompt gets of what was compacted away: names in it that were spoken of, and where; or quotations."""
 
 from __future__ import annotations
 
@@ -58,12 +58,47 @@ def message_references(message_ids: Sequence[int]) -> str:
 
 def _looked_up(names: list[str], known: dict[str, object]) -> dict[str, str]:
     """Where the archive has names that were not written down, by its index, up to the compaction."""
-    archive, conversation_id, through = known.get("archive"), known.get("conversationId"), known.get("through")
-    if not names or not isinstance(archive, str):
-        return {}
-    if not isinstance(conversation_id, int) or not isinstance(through, int):
+    if not names or (place := _compacted_part(known)) is None:
         return {}
     from lossless.recall.mentions import find_mentions
 
+    archive, conversation_id, through = place
     found = find_mentions(archive, conversation_id, names, through=through, limit=MAX_MESSAGES + 1)
     return {name: message_references(ids) for name, ids in found.items() if 0 < len(ids) <= MAX_MESSAGES}
+
+
+def _compacted_part(known: dict[str, object]) -> tuple[str, int, int] | None:
+    """The archive and the conversation in it that hold what was compacted away, and its last message."""
+    archive, conversation_id, through = known.get("archive"), known.get("conversationId"), known.get("through")
+    if not isinstance(archive, str) or not isinstance(conversation_id, int) or not isinstance(through, int):
+        return None
+    return archive, conversation_id, through
+
+
+def prompt_evidence(prompt: str, known: dict[str, object]) -> tuple[str, list[int]]:
+    """What was said earlier about what a prompt asks, and the messages that it quotes.
+
+    Nothing of an archive that cannot be read.
+    """
+    place, limit, quoted, zone = _compacted_part(known), *map(known.get, ("evidenceTokens", "quoted", "timezone"))
+    if place is None or not isinstance(limit, int):
+        return "", []
+    from datetime import UTC, datetime
+    from zoneinfo import ZoneInfo
+
+    from lossless.errors import LosslessError
+    from lossless.maintenance.prompts import evidence_in_file, render_evidence
+
+    archive, conversation_id, through = place
+    told = frozenset(quoted if isinstance(quoted, list) else ())
+
+    def in_prompt(message_id: int) -> bool:
+        """Whether the host's model sees a message: it came since the compaction, or was quoted since."""
+        return message_id > through or message_id in told
+
+    now = datetime.now(UTC).astimezone(ZoneInfo(zone) if isinstance(zone, str) and zone else UTC)
+    try:
+        found = evidence_in_file(archive, conversation_id, prompt, limit, now, in_prompt)
+    except LosslessError:
+        return "", []
+    return (render_evidence(found), [item.id for item in found]) if found else ("", [])

@@ -72,10 +72,13 @@ def respond(event: dict[str, object]) -> dict[str, object] | None:
         return _context(name, _new_reference(event))
     if name == "UserPromptSubmit":
         known = session_cache.load(event)
-        pending = _owed_reference(event, known)
+        text = known.get("reference")
+        is_owed = known.get("told") is False and known.get("compacted") and isinstance(text, str)
+        if is_owed:  # the reference of a compaction after which it was not ready in time
+            _set_told(event, True)
         if not session_cache.is_current(known, event):
             _start(event)
-        return _context(name, pending or _evidence(event, known) or _cue(event, known))
+        return _context(name, str(text) if is_owed and text else _quotations(event, known))
     if name in _TURNS:
         wait, before = _wait_seconds(), session_cache.load(event).get("problem")
         answer = _await(_start(event, answers=wait > 0), wait)
@@ -118,15 +121,6 @@ def _reference(event: dict[str, object]) -> str:
     return found
 
 
-def _owed_reference(event: dict[str, object], known: dict[str, object]) -> str:
-    """The reference of a compaction after which it was not ready in time."""
-    text = known.get("reference")
-    if known.get("told") is not False or not known.get("compacted") or not isinstance(text, str):
-        return ""
-    _set_told(event, True)
-    return text
-
-
 def _set_told(event: dict[str, object], is_told: bool) -> None:
     """Write down whether the model has the reference of the last compaction."""
     session_cache.save(event, session_cache.load(event) | {"told": is_told})
@@ -144,27 +138,21 @@ def _new_reference(event: dict[str, object]) -> str:
     return new
 
 
-def _cue(event: dict[str, object], known: dict[str, object]) -> str:
+def _quotations(event: dict[str, object], known: dict[str, object]) -> str:
+    """What was compacted away that the prompt is about: quoted, where that is switched on, else named."""
     if not known.get("compacted"):
         return ""
-    from lossless.hosts.claude_code.cues import prompt_cue
+    from lossless.hosts.claude_code.cues import prompt_cue, prompt_evidence
 
-    return prompt_cue(str(event.get("prompt") or ""), known)
-
-
-def _evidence(event: dict[str, object], known: dict[str, object]) -> str:
-    """Quotations of what was compacted away that the prompt is about, where that is switched on."""
-    if not known.get("compacted") or not known.get("evidenceTokens"):
-        return ""
-    from lossless.hosts.claude_code.evidence import prompt_evidence
-
-    text, message_ids = prompt_evidence(str(event.get("prompt") or ""), known)
+    prompt, text, message_ids = str(event.get("prompt") or ""), "", list[int]()
+    if known.get("evidenceTokens"):
+        text, message_ids = prompt_evidence(prompt, known)
     if message_ids:
         now = session_cache.load(event)
         quoted = now.get("quoted")
         earlier = quoted if isinstance(quoted, list) else []
         session_cache.save(event, now | {"quoted": [*earlier, *message_ids]})
-    return text
+    return text or prompt_cue(prompt, known)
 
 
 def _context(name: str, text: str) -> dict[str, object] | None:

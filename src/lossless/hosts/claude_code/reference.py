@@ -135,12 +135,10 @@ class AgentTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether it is still to be done."""
         return self.status not in DONE_STATUSES
 
     @property
     def line(self) -> str:
-        """The task for its list."""
         return f"- [{self.status}] #{self.id}" + (f" {self.subject}" if self.subject else "")
 
 

@@ -79,7 +79,7 @@ def _skill_in(folder: Path) -> Path:
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
     hook, server = commands
-    return _in_order(
+    return in_order(
         json_edits_adding(places.settings, lambda settings: with_hooks(settings, hook, EVENTS), without_hooks),
         json_edits_adding(places.servers, lambda config: with_server(config, server), without_server),
         [_skill_edit(places.skill, skill_text())],
@@ -88,14 +88,14 @@ def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
-    return _in_order(
+    return in_order(
         json_edits_removing(places.settings, without_hooks),
         json_edits_removing(places.servers, without_server),
         [_skill_edit(places.skill, None)],
     )
 
 
-def _in_order(*groups: list[FileEdit]) -> list[FileEdit]:
+def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     """The files of the host first, then the records of what they held."""
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
@@ -143,7 +143,6 @@ def skill_text() -> str:
 
 
 def is_sealed(text: str) -> bool:
-    """Whether a text is as it was written."""
     found = _SEAL.search(text)
     return found is not None and _digest(text[: found.start()]) == found[1]
 
@@ -177,6 +176,10 @@ class SetupCheck:
     is_known: bool = True
 
 
+def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
+    return SetupCheck(name, ok, detail, "" if ok else hint)
+
+
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
     wanted = ".".join(map(str, minimum))
@@ -193,7 +196,7 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
         detail = f"{place} does not say which version it is; it must be {wanted} or newer"
         return SetupCheck("host", True, detail, is_known=False)
     ok = tuple(map(int, found[0].split("."))) >= minimum
-    return SetupCheck("host", ok, f"{name} {found[0]}", "" if ok else f"Its hooks need {wanted} or newer: {helps}")
+    return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
 
 
 def configured_archive(settings: dict[str, Any], default: str) -> str:
@@ -206,9 +209,7 @@ def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], aga
     found = events_with_hooks(settings)
     missing = [event for event in events if event not in found]
     detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
-    checks = [
-        SetupCheck("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`" if missing else "")
-    ]
+    checks = [_check("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`")]
     if settings.get("disableAllHooks") is True:
         checks.append(disabled_check("hooks enabled", path, "disableAllHooks"))
     return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
@@ -222,9 +223,8 @@ def disabled_check(name: str, path: Path, key: str) -> SetupCheck:
 def _check_command(command: str) -> SetupCheck:
     words = shlex.split(command)
     if shutil.which(words[0]) is None:
-        return SetupCheck(
-            "hook command", False, f"{words[0]} cannot be started", "Install lossless again, then run this."
-        )
+        detail = f"{words[0]} cannot be started"
+        return SetupCheck("hook command", False, detail, "Install lossless again, then run this.")
     event = json.dumps({"hook_event_name": "Checkup"}).encode()
     start = time.monotonic()
     try:
@@ -233,20 +233,16 @@ def _check_command(command: str) -> SetupCheck:
         return SetupCheck("hook command", False, f"{words[0]}: {error}", "Try it by hand.")
     took = (time.monotonic() - start) * 1000
     ok = done.returncode == 0 and not done.stderr
-    return SetupCheck(
-        "hook command", ok, f"{command} answered in {took:.0f} ms", "" if ok else done.stderr.decode()[:200]
-    )
+    return _check("hook command", ok, f"{command} answered in {took:.0f} ms", done.stderr.decode()[:200])
 
 
 def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
     """Whether the MCP server is known to the host and can be started."""
-    checks = [
-        SetupCheck("MCP server", is_own_server(server), f"{path}", "" if is_own_server(server) else f"Run `{again}`.")
-    ]
+    checks = [_check("MCP server", is_own_server(server), str(path), f"Run `{again}`.")]
     if is_own_server(server):
-        ok = shutil.which(server["command"]) is not None
         detail = f"{server['command']} {' '.join(map(str, server['args']))}"
-        checks.append(SetupCheck("MCP command", ok, detail, "" if ok else "Install lossless again."))
+        can_start = shutil.which(server["command"]) is not None
+        checks.append(_check("MCP command", can_start, detail, "Install lossless again."))
         if server.get("enabled") is False:
             checks.append(disabled_check("MCP enabled", path, "enabled = false for the server"))
     missing = missing_package()
@@ -265,10 +261,8 @@ def check_archive(path: str) -> SetupCheck:
     place = expand_path(path)
     if not place.exists():
         parent = next(folder for folder in place.absolute().parents if folder.exists())
-        ok = os.access(parent, os.W_OK)
-        return SetupCheck(
-            "archive", ok, f"{place} is made with the first turn", "" if ok else f"{parent} is not writable."
-        )
+        detail = f"{place} is made with the first turn"
+        return _check("archive", os.access(parent, os.W_OK), detail, f"{parent} is not writable.")
     from lossless.engine import open_engine
     from lossless.errors import LosslessError
 
@@ -277,6 +271,5 @@ def check_archive(path: str) -> SetupCheck:
             counts, last = engine.browse.counts(), engine.browse.health().last_stored_at
     except LosslessError as error:
         return SetupCheck("archive", False, str(error))
-    ok = os.access(place, os.W_OK)
     detail = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
-    return SetupCheck("archive", ok, detail, "" if ok else "It is not writable.")
+    return _check("archive", os.access(place, os.W_OK), detail, "It is not writable.")

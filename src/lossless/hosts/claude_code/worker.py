@@ -54,7 +54,6 @@ _QUEUE_SECONDS = 600.0
 
 
 def main(arguments: list[str]) -> int:
-    """Work on one event."""
     event: dict[str, Any] = json.loads(arguments[0])
     path = event_transcript(event)
     if path is None or not path.is_file() or not path.stat().st_size:

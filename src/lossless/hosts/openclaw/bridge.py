@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from lossless.model.conversations import Session, matches_any
 from lossless.recall.delegate import DelegateError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from lossless.engine import Engine
     from lossless.hosts.openclaw.rpc import Peer
@@ -63,9 +64,7 @@ class Bridge:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def begin_turn(self, session: Session) -> None:
-        """A turn of a session begins."""
-        with self.lock:
-            state = self._state(session)
+        with self.state(session) as state:
             state.largest, state.smallest, state.offered = state.offered or state.largest, None, None
             state.rendered = frozenset()
 
@@ -80,8 +79,7 @@ class Bridge:
         offered, model = int_param(params, "tokenBudget"), text_param(params, "model")
         if offered is not None:
             offered = max(offered, int_param(params, "promptBudget") or 0)
-        with self.lock:
-            state = self._state(session)
+        with self.state(session) as state:
             if model not in (None, state.model):
                 state.model, state.context_window = model, None
             state.context_window = int_param(params, "contextWindow") or state.context_window
@@ -96,51 +94,22 @@ class Bridge:
                 "context_window": state.context_window or int_param(params, "promptBudget"),
             }
 
-    def sending(self, session: Session, estimated: int) -> None:
-        """A prompt is about to be sent; the first of a turn is remembered."""
-        with self.lock:
-            state = self._state(session)
-            state.sent = estimated if state.sent is None else state.sent
-
-    def reserve(self, session: Session, pending: int, limit: int) -> int:
-        """What a prompt leaves free now: what is pending, and until the next fold what was, up to a limit.
-
-        Else a prompt would change with every long turn, and back after it.
-        """
-        with self.lock:
-            state = self._state(session)
-            state.reserved = max(state.reserved, min(pending, limit))
-            return max(state.reserved, pending)
-
-    def shown(self, session: Session, epoch: str) -> None:
-        """A prompt has the summaries with this name: with other ones than before, nothing is kept free any more."""
-        with self.lock:
-            state = self._state(session)
-            if state.epoch != epoch:
-                state.epoch, state.reserved = epoch, 0
-
-    def rendered(self, session: Session, texts: frozenset[str] = frozenset()) -> frozenset[str]:
-        """The texts of our own in this turn's prompts, now that one has these, too."""
-        with self.lock:
-            state = self._state(session)
-            state.rendered |= texts
-            return state.rendered
-
     def take_sent(self, session: Session) -> int | None:
         """The estimate of the turn's first prompt, which is then forgotten."""
-        with self.lock:
-            state = self._state(session)
+        with self.state(session) as state:
             sent, state.sent = state.sent, None
             return sent
 
-    def _state(self, session: Session) -> SessionState:
-        while len(self.sessions) > _REMEMBERED:
-            del self.sessions[next(iter(self.sessions))]
-        return self.sessions.setdefault(session.name, SessionState())
+    @contextmanager
+    def state(self, session: Session) -> Iterator[SessionState]:
+        """What is known about a session, for this thread alone as long as it looks."""
+        with self.lock:
+            while len(self.sessions) > _REMEMBERED:
+                del self.sessions[next(iter(self.sessions))]
+            yield self.sessions.setdefault(session.name, SessionState())
 
 
 def session_param(params: Mapping[str, Any]) -> Session:
-    """The session that a call is about."""
     return Session(key=text_param(params, "sessionKey"), id=text_param(params, "sessionId"))
 
 

@@ -21,7 +21,6 @@ from lossless.hosts.openclaw.bridge import (
     transcript_target,
 )
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, HostError
-from lossless.hosts.openclaw.status import MODEL_HELP
 from lossless.ingest.transcripts.following import TranscriptReport
 from lossless.model.messages import Incoming
 
@@ -113,7 +112,6 @@ def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """One message that is new."""
     message = call.params.get("message")
     if not isinstance(message, dict):
         raise BadInput("message must be an object")
@@ -122,7 +120,6 @@ def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def ingest_batch(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """Messages that are new."""
     report = _append(bridge, call, messages_param(call.params))
     return {"ingestedCount": report.stored + report.replayed}
 
@@ -175,7 +172,8 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
     ids = [entry_id for entry_id in ends if entry_id]
     is_stored = len(ids) == len(ends) and {*ids} <= engine.host.known_entries(session, sorted({*ids}))
-    rest = [] if is_stored else _with_ends(messages, *ends)
+    numbered = {0: ends[0], len(messages) - 1: ends[1]}  # of a single message, the last
+    rest = [] if is_stored else [Incoming(one, entry_id=numbered.get(n)) for n, one in enumerate(messages)]
     # What was counted for the first answer of the turn: the provider's usage, and our estimate of the prompt then.
     usages = (one["usage"] for one in messages if isinstance(one.get("usage"), dict))
     engine.after_turn(
@@ -189,14 +187,6 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         sent=bridge.take_sent(session),
     )
     return {"status": "committed"}
-
-
-def _with_ends(
-    messages: Sequence[dict[str, Any]], first: str | None, last: str | None
-) -> list[dict[str, Any] | Incoming]:
-    """The messages of a turn with the two ids that the host tells: that of the question and that of the last answer."""
-    ids = {0: first, len(messages) - 1: last}  # of a single message, the last
-    return [Incoming(message, entry_id=ids[n]) if ids.get(n) else message for n, message in enumerate(messages)]
 
 
 def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
@@ -220,7 +210,6 @@ def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def session_end(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    """The host has closed a session."""
     session, engine = session_param(call.params), bridge.engine
     cursor = engine.transcripts.cursor(session)
     engine.host.end(session, text_param(call.params, "reason") or "unknown")
@@ -246,6 +235,8 @@ def subagent_ended(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     return {}
 
 
+#: What helps when the model could not be asked.
+MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"
 _REWRITE_SECONDS = 60.0
 #: What became of asking the host's model, by the code of the error.
 _FAILED = {

@@ -1,27 +1,18 @@
-"""What the plugin's folder says about settings and tools, written from their one declaration.
-
-`python -m lossless.hosts.openclaw.manifest bridges/openclaw` writes the files; with `--check` nothing is written and
-the exit code is 1 when one of them is out of date.
-"""
+"""The plugin's manifest, made from the declarations of settings and tools; and what of a config it accepts."""
 
 from __future__ import annotations
 
-import json
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 from lossless import __version__
-from lossless.hosts.openclaw.commands import SLASH_COMMANDS
-from lossless.hosts.openclaw.service import PROTOCOL
 from lossless.recall.tools import TOOLS
 from lossless.settings.page import manifest_schema
 
 PLUGIN_ID = "lossless"
 CONTROL = "lcm-control"
 #: Settings of the plugin itself, which starts Python and therefore cannot ask it.
-_OWN: dict[str, tuple[dict[str, Any], str, str]] = {
+OWN_SETTINGS: dict[str, tuple[dict[str, Any], str, str]] = {
     "python": (
         {"type": "string"},
         "Python",
@@ -34,7 +25,7 @@ def manifest() -> dict[str, Any]:
     """`openclaw.plugin.json`."""
     found = manifest_schema()
     schema, hints = found["configSchema"], found["uiHints"]
-    for key, (kind, label, help_) in _OWN.items():
+    for key, (kind, label, help_) in OWN_SETTINGS.items():
         schema["properties"] = {key: kind, **schema["properties"]}
         hints = {key: {"label": label, "help": help_}, **hints}
     return {
@@ -93,41 +84,3 @@ def matches_schema(schema: dict[str, Any], value: object) -> bool:
     if isinstance(value, int | float):
         return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
     return True
-
-
-def declarations() -> dict[str, Any]:
-    """`declared.json`: what the plugin registers before Python runs."""
-    return {
-        "version": __version__,
-        "protocol": PROTOCOL,
-        "ownSettings": list(_OWN),
-        "commands": {name: does for name, (_, does) in SLASH_COMMANDS.items()},
-        "tools": [{"name": tool.name, "description": tool.help, "parameters": tool.schema} for tool in TOOLS],
-    }
-
-
-def files() -> dict[str, str]:
-    """The generated files by name."""
-    made = {"openclaw.plugin.json": manifest(), "declared.json": declarations()}
-    return {name: json.dumps(value, indent=2, ensure_ascii=False) + "\n" for name, value in made.items()}
-
-
-def main(arguments: list[str]) -> int:
-    """Write the files, or check them."""
-    folders = [argument for argument in arguments if argument != "--check"]
-    if len(folders) != 1:
-        sys.stderr.write("usage: python -m lossless.hosts.openclaw.manifest [--check] FOLDER\n")
-        return 2
-    code = 0
-    for name, text in files().items():
-        path = Path(folders[0]) / name
-        if "--check" not in arguments:
-            path.write_text(text, encoding="utf-8")
-        elif not path.exists() or path.read_text(encoding="utf-8") != text:
-            sys.stderr.write(f"{path} is out of date: python -m lossless.hosts.openclaw.manifest {folders[0]}\n")
-            code = 1
-    return code
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -136,7 +136,6 @@ def _meetings(
 
 
 def estimate_messages(messages: Sequence[dict[str, Any]]) -> int:
-    """An estimate of what messages take in a prompt."""
     return window_tokens({"role": message.get("role"), "content": message.get("content")} for message in messages)
 
 
@@ -194,13 +193,17 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
     limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
-    pending = bridge.reserve(session, pending_tokens(params, window, all_there_is), int(_KEPT_FREE * all_there_is))
+    pending = pending_tokens(params, window, all_there_is)
+    with bridge.state(session) as state:  # what was pending stays free until the next fold: prompts change less
+        state.reserved = max(state.reserved, min(pending, int(_KEPT_FREE * all_there_is)))
+        pending = max(state.reserved, pending)
     made = _made(bridge, conversation, params, _with_overhead(limits, pending, all_there_is))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is - pending)
     ours = frozenset(one.text for one in map(compared_message, made.messages) if one.is_ours)
-    rendered = bridge.rendered(session, ours)
+    with bridge.state(session) as state:
+        rendered = state.rendered = state.rendered | ours
     while start < len(window) and (one := compared_message(window[start])).is_ours and one.text in rendered:
         start += 1
     more = window[start:]
@@ -208,15 +211,20 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         made = _made(
             bridge, conversation, params, _with_overhead(limits, pending + estimate_messages(more), all_there_is)
         )
-    epoch = _epoch(conversation, made)
-    bridge.shown(session, epoch)
-    bridge.sending(session, made.tokens + estimate_messages(more))
+    # a name for the summaries at the head of the prompt: it changes when they do, not when messages are added
+    names = "\n".join(name for name, _ in made.receipt.included if name.startswith("sum_"))
+    epoch = f"summary-prefix-v1:{conversation.id}:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
+    estimated = estimate_messages(more)
+    with bridge.state(session) as state:
+        if state.epoch != epoch:
+            state.epoch, state.reserved = epoch, 0
+        state.sent = made.tokens + estimated if state.sent is None else state.sent
     kept = len(made.messages) - count_references(made.messages, more)
     shown, twice = made.messages[:kept], made.messages[kept:]
     result: dict[str, Any] = {
         "messages": shown if [m.get("content") for m in shown] != [OPENING_TEXT] else [],
         "liveFrom": offset + start,
-        "estimatedTokens": max(0, made.tokens - estimate_messages(twice)) + estimate_messages(more),
+        "estimatedTokens": max(0, made.tokens - estimate_messages(twice)) + estimated,
         "contextProjection": {"mode": "thread_bootstrap", "epoch": epoch},
     }
     return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
@@ -243,10 +251,3 @@ def _live(window: Sequence[dict[str, Any]], offset: int, budget: int) -> dict[st
         return {"needsAll": True}
     start = first_fitting(window, budget)
     return {"messages": [], "liveFrom": start, "estimatedTokens": estimate_messages(window[start:])}
-
-
-def _epoch(conversation: Conversation, made: Assembled) -> str:
-    """A name for the summaries at the head of the prompt: it changes when they do, not when messages are added."""
-    names = [name for name, _ in made.receipt.included if name.startswith("sum_")]
-    digest = hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
-    return f"summary-prefix-v1:{conversation.id}:{digest}"

@@ -16,19 +16,15 @@ from dataclasses import dataclass, field
 from typing import IO, TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
+from lossless.model.js_json import compact_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-_COMPACT = (",", ":")
-
 
 def encode_frame(frame: object) -> bytes:
     """A frame as one line of UTF-8. Half a surrogate pair, which UTF-8 cannot carry, is written as an escape."""
-    try:
-        return json.dumps(frame, ensure_ascii=False, separators=_COMPACT).encode() + b"\n"
-    except UnicodeEncodeError:
-        return json.dumps(frame, separators=_COMPACT).encode() + b"\n"
+    return compact_json(frame).encode() + b"\n"
 
 
 def decode_frame(line: bytes) -> Any:
@@ -77,7 +73,7 @@ class CallLanes:
     """Runs work in threads: what shares a lane in the order in which it came, everything else at once."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, deque[Callable[[], None]]] = {}
+        self._waiting: dict[str | None, deque[Callable[[], None]]] = {}
         self._changed = threading.Condition()
         self._running = 0
 
@@ -97,18 +93,13 @@ class CallLanes:
             try:
                 work()
             finally:
-                work = self._next(lane)
-
-    def _next(self, lane: str | None) -> Callable[[], None] | None:
-        with self._changed:
-            self._running -= 1
-            self._changed.notify_all()
-            if lane is None:
-                return None
-            if self._waiting[lane]:
-                return self._waiting[lane].popleft()
-            del self._waiting[lane]
-            return None
+                with self._changed:
+                    self._running -= 1
+                    self._changed.notify_all()
+                    waiting = self._waiting.get(lane)
+                    work = waiting.popleft() if waiting else None
+                    if work is None:
+                        self._waiting.pop(lane, None)
 
     def settle(self, seconds: float) -> bool:
         """Wait until nothing runs; False when that takes longer."""
@@ -151,7 +142,6 @@ class Peer:
         self._lock, self._writing = threading.Lock(), threading.Lock()
 
     def serve(self, answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]) -> None:
-        """Answer calls until the plugin hangs up."""
         for line in self._reader:
             if line.isspace():
                 continue
@@ -249,7 +239,6 @@ class Peer:
         return reply.get("result")
 
     def tell(self, method: str, params: dict[str, Any]) -> None:
-        """Tell the plugin something that needs no answer."""
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
 

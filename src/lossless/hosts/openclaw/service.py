@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput
-from lossless.hosts.openclaw import commands, context_engine, prompt, status
+from lossless.hosts.openclaw import commands, context_engine, prompt
 from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
 from lossless.hosts.openclaw.rpc import HostError, Peer
 from lossless.recall.delegate import DelegateError
@@ -78,7 +78,7 @@ _FREE: dict[str, Method] = {
     "onSubagentEnded": context_engine.subagent_ended,
     "tool.call": call_tool,
     "command": commands.run_command,
-    "control": status.control,
+    "control": commands.control,
     "hook.gateway_start": context_engine.gateway_start,
 }
 METHODS: dict[str, Method] = {**_STORING, **_FOLDING, **_FREE}
@@ -92,7 +92,6 @@ class Service:
         self._bridge: Bridge | None = None
 
     def answer(self, call: PluginCall) -> object:
-        """The result of one call."""
         if call.method == "initialize":
             return self._initialize(call)
         if call.method == "shutdown":
@@ -116,7 +115,6 @@ class Service:
         return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
-        """Close the archive."""
         bridge, self._bridge = self._bridge, None
         if bridge is not None:
             bridge.engine.close()

@@ -13,7 +13,7 @@ from lossless.hosts.config_files import FileEdit, duplicate_key_text, read_text,
 from lossless.hosts.openclaw.bridge import qualified_model
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
 from lossless.settings.json5 import edit_json5, parse_json5, repeated_key
-from lossless.settings.load import HOST_CONFIG_BLOCKS
+from lossless.settings.load import HOST_CONFIG_BLOCKS, includes_others, value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -99,7 +99,11 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
         if _is_installed(after) and (is_known or not was_there):
             work.replaced[_WHOLE] = {"before": former if is_known else text, "after": text_digest(made)}
     work.edits = [FileEdit(path, text, made, "; ".join(work.changes))]
-    noted = _record(work.replaced, old)
+    if work.replaced == _recorded(old):
+        noted = old if work.replaced else None
+    else:
+        items = [{"path": path, **item} for path, item in work.replaced.items()]
+        noted = json.dumps(items, indent=2) + "\n" if items else None
     if old is not None or noted is not None:
         work.edits.append(FileEdit(record, old, noted, "what `lcm disconnect openclaw` puts back", is_private=True))
     return work
@@ -107,8 +111,8 @@ def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSet
 
 def _is_installed(document: dict[str, Any]) -> bool:
     """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be the user's own."""
-    paths = _at(document, ("plugins", "load", "paths"))
-    return _at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
+    paths = value_at(document, ("plugins", "load", "paths"))
+    return value_at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
 
 def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
@@ -123,7 +127,7 @@ def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
         raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
     if (key := repeated_key(found)) is not None:
         raise BadInput(f"{duplicate_key_text(path, key)}. {by_hand}")
-    if "$include" in before or _includes(before.get("plugins")):
+    if "$include" in before or includes_others(before.get("plugins")):
         raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
     return text, before
 
@@ -140,14 +144,6 @@ def _recorded(text: str | None) -> dict[tuple[str, ...], dict[str, Any]]:
     return known
 
 
-def _record(replaced: Mapping[tuple[str, ...], Mapping[str, Any]], old: str | None) -> str | None:
-    if replaced == _recorded(old):
-        return old if replaced else None
-    return (
-        json.dumps([{"path": path, **item} for path, item in replaced.items()], indent=2) + "\n" if replaced else None
-    )
-
-
 def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any], by_hand: str) -> str | None:
     """The file's new text: comments and everything else that does not change stay as they are."""
     if after == before:
@@ -160,12 +156,6 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
 
-def _includes(value: object) -> bool:
-    if isinstance(value, dict):
-        return "$include" in value or any(map(_includes, value.values()))
-    return isinstance(value, list) and any(map(_includes, value))
-
-
 # --- in ---
 
 
@@ -174,7 +164,7 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
     if not was_there:
         work.replaced.clear()
     for path, emptied in _MADE:
-        inside = _at(document, path[:-1])
+        inside = value_at(document, path[:-1])
         if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
             work.replaced[path] = {"after": emptied}
     notes, plugins = work.changes, _inner(document, "plugins")
@@ -220,12 +210,6 @@ def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple
             work.replaced[*path, key] = {"before": before[key], "after": value}
 
 
-def _at(document: object, path: Sequence[str]) -> Any:
-    for name in path:
-        document = document.get(name) if isinstance(document, dict) else None
-    return document
-
-
 def _is_ours(place: object) -> bool:
     """Whether a folder holds this plugin, perhaps of another version."""
     if not isinstance(place, str):
@@ -241,12 +225,14 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
     name = f"plugins.entries.{PLUGIN_ID}"
     _put(entry, "enabled", True, name, notes)
     config = _inner(entry, "config")
-    if not config.keys() - {"python"} and (place := _older_settings(document)) is not None:
-        known, refused = accepted_config(place[1])
-        work.remarks += [f"{place[0]}.{key} is not taken over: {why}" for key, why in refused.items()]
+    older = ((".".join(block), value_at(document, block)) for block in HOST_CONFIG_BLOCKS[1:])
+    place, found = next(((place, found) for place, found in older if isinstance(found, dict) and found), ("", {}))
+    if not config.keys() - {"python"} and found:
+        known, refused = accepted_config(found)
+        work.remarks += [f"{place}.{key} is not taken over: {why}" for key, why in refused.items()]
         if known:
             config.update(known)
-            notes.append(f"{name}.config has the settings of {place[0]}")
+            notes.append(f"{name}.config has the settings of {place}")
     _put(config, "python", python, f"{name}.config", notes)
     hooks = _inner(entry, "hooks")
     _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
@@ -256,15 +242,6 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
         )
     _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
     _allow(entry, "subagent", _models(config, "expansion"), name, notes)
-
-
-def _older_settings(document: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
-    """Settings that stand in another place than ours, and that place."""
-    for block in HOST_CONFIG_BLOCKS[1:]:
-        found = _at(document, block)
-        if isinstance(found, dict) and found:
-            return ".".join(block), found
-    return None
 
 
 def _list(value: object) -> list[Any]:
@@ -315,7 +292,9 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
     former, work.replaced = work.replaced, {}
     if not isinstance(plugins, dict):
         return
-    is_ours = _has_our_entry(document, former)
+    had_python = value_at(document, (*_ENTRY, "config", "python")) is not None
+    # made by an installation, and not by the user before it
+    is_ours = _ENTRY not in former and (bool(former) or _is_installed(document) or had_python)
     load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
     if isinstance(load, dict) and isinstance(load.get("paths"), list) and any(map(_is_ours, load["paths"])):
         load["paths"] = [place for place in load["paths"] if not _is_ours(place)]
@@ -339,16 +318,9 @@ def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
             notes.append("plugins.slots.contextEngine is the host's own again")
 
 
-def _has_our_entry(document: dict[str, Any], former: Mapping[tuple[str, ...], object]) -> bool:
-    """Whether the plugin's entry was made by an installation, and not by the user before it."""
-    if _ENTRY in former:
-        return False
-    return bool(former) or _is_installed(document) or _at(document, (*_ENTRY, "config", "python")) is not None
-
-
 def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
     """What stood at a path before, unless it was changed meanwhile."""
-    inside = _at(document, path[:-1])
+    inside = value_at(document, path[:-1])
     if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
         return
     if "before" in item:

@@ -8,16 +8,15 @@ after an interruption the next reading continues from there.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked, Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
-from lossless.ingest.transcripts import following
+from lossless.ingest.transcripts import exclusions, following
 from lossless.ingest.transcripts.entries import (
-    CHUNK_ENTRIES,
     FileState,
     TranscriptHeader,
     WholeTranscript,
@@ -31,28 +30,13 @@ from lossless.ingest.transcripts.entries import (
     readable_entries,
     take_messages,
 )
-from lossless.ingest.transcripts.exclusions import (
-    abandoned_ids,
-    count_all_pruned,
-    hide_abandoned,
-    return_to_path,
-    store_abandoned,
-)
 from lossless.ingest.transcripts.following import (
     MAX_TRIES,
+    BootstrapRequest,
     PathSurvey,
     TranscriptReading,
     TranscriptReport,
-    add_to_report,
-    finish_reading,
-    hold_back,
-    last_message_mark,
-    set_checkpoint,
-    settle_hold,
-    store_chunk,
     survey_path,
-    write_chunk,
-    write_decision,
 )
 from lossless.ingest.transcripts.reading import ListedTranscript, reopen_transcript
 from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
@@ -62,12 +46,11 @@ from lossless.model.messages import Incoming, without_words_digest
 from lossless.store.conversations import Checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.ingest.events import Event
-    from lossless.ingest.run import PayloadPolicy
-    from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
+    from lossless.ingest.transcripts.entries import TranscriptEntry, TranscriptLine
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
@@ -78,28 +61,6 @@ _MARGIN = 32
 _MAX_ROWS = 20_000
 #: The number of a conversation that does not exist yet: after all others.
 _NOT_YET = (1 << 63) - 1
-
-
-@dataclass(frozen=True, slots=True)
-class BootstrapRequest:
-    """The arguments of a reading."""
-
-    archive: Archive
-    session: Session
-    lane: str | None
-    #: Accept a transcript that would be held.
-    accept: bool
-    #: How much is stored of a fork whose parent is already stored.
-    fork_tokens: int
-    now: datetime
-    payloads: PayloadPolicy | None
-    progress: Callable[[int], None] | None = None
-    #: The target conversation, if decided; else the active one of the session.
-    into: Conversation | None = None
-    #: Import permanently deleted messages again.
-    again: bool = False
-    #: Entries per transaction.
-    chunk: int = CHUNK_ENTRIES
 
 
 def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
@@ -141,10 +102,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
             archive.transcripts.forget(conversation.session_key, str(state.path), header_id)
     start = Checkpoint(str(state.path), 0, 0, 0, header_id, lane=asked.lane, kind=transcript.kind)
     report = TranscriptReport(conversation.id, "up to date", change, size=state.size)
-    work = TranscriptReading(
-        archive, conversation, transcript, asked.lane, asked.now, asked.payloads, report, start, point, asked.progress
-    )
-    work.again, work.chunk = asked.again, asked.chunk
+    work = TranscriptReading(asked, conversation, transcript, report, start, point)
     goes_on = extent == "appended" and not (asked.accept or asked.again or transcript.is_array)
     is_untouched = point is not None and can_resume_from(point)
     if goes_on and is_untouched and point is not None and point.tail == tail_digest(Path(point.path), point.offset):
@@ -153,7 +111,8 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
     elif archive.messages.newest_id(conversation.id) is None:
         read_first(work, asked.fork_tokens)
     else:
-        read_whole(work, accept=asked.accept, refused=refused)
+        work.is_refused = refused
+        read_whole(work)
     if work.report.status in ("held", "refused"):
         return _keep_separate(asked, transcript, conversation, work.report)
     return work.report
@@ -174,7 +133,7 @@ def _keep_separate(
         _bootstrap(replace(asked, into=quarantined, accept=True), transcript)
     if report.status == "refused" and quarantined.archive_cause != "refused":
         with archive.writing():
-            archive.conversations.refuse(quarantined.id, asked.now)
+            archive.conversations.set_cause(quarantined.id, "refused", asked.now)
     return replace(report, quarantine_id=quarantined.id)
 
 
@@ -183,10 +142,7 @@ def _all_pruned(asked: BootstrapRequest, transcript: Transcript) -> int:
     session = asked.session
     begun = Conversation(_NOT_YET, session.id or session.name, session.key, True, asked.now, asked.now)
     point, report = Checkpoint(str(transcript.state.path), 0, 0, 0), TranscriptReport(None, "up to date")
-    work = TranscriptReading(
-        asked.archive, begun, transcript, asked.lane, asked.now, None, report, point, again=asked.again
-    )
-    return count_all_pruned(work)
+    return exclusions.count_all_pruned(TranscriptReading(asked, begun, transcript, report, point))
 
 
 def starts_new_conversation(session: Session, found: Conversation) -> bool:
@@ -203,33 +159,33 @@ def _read_appended(work: TranscriptReading) -> None:
     entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
     for chunk in chunks(entries_of_lane(entries, work.lane), work.chunk):
         if following.extend_front(work.front, readable_entries(chunk)) is None:
-            read_whole(work, accept=False)
+            read_whole(work)
             return
-        store_chunk(work, chunk, is_last=len(chunk) < work.chunk)
+        work.store_chunk(chunk, is_last=len(chunk) < work.chunk)
         if len(chunk) < work.chunk:
             return
-    finish_reading(work, is_appended=True)
+    work.finish(is_appended=True)
 
 
 def read_first(work: TranscriptReading, fork_tokens: int) -> None:
     """Store a whole path into an empty conversation, except what other conversations have."""
     work.leave_out(fork_tokens)
     if work.exclusions is None:
-        store_abandoned(work)
+        exclusions.store_abandoned(work)
     store_rest(work, work.path())
     shared = set() if work.exclusions is None else work.exclusions.sources
     if shared:
         reason = f"a fork of {work.transcript.header.parent}, where the history before it is stored"
-        write_decision(work, "first", reason, work.report.stored)
+        work.decide("first", reason, work.report.stored)
         with work.archive.writing():
             work.archive.transcripts.rely(work.id, shared)
             work.archive.transcripts.set_fork(work.id, len(work.exclusions.flags) if work.exclusions else 0)
     elif work.report.stored:
-        write_decision(work, "first", "nothing was stored before", work.report.stored)
-    finish_reading(work, is_cut=work.exclusions is not None and work.exclusions.is_last)
+        work.decide("first", "nothing was stored before", work.report.stored)
+    work.finish(is_cut=work.exclusions is not None and work.exclusions.is_last)
 
 
-def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) -> None:
+def read_whole(work: TranscriptReading) -> None:
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
@@ -239,12 +195,14 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
         survey = survey_path(work.archive, work.id, work.path(), work.age)
     if not survey.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
-    abandoned = abandoned_ids(work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane))
+    abandoned = exclusions.abandoned_ids(
+        work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane)
+    )
     if survey.first_unknown is not None:
         start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
         length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
         entries = from_message(work.path(), start)
-        if not _store_path(work, take_messages(entries, length), survey, abandoned, accept=accept, refused=refused):
+        if not _store_path(work, take_messages(entries, length), survey, abandoned):
             return
         if survey.known:
             store_rest(work, entries)
@@ -257,18 +215,17 @@ def read_whole(work: TranscriptReading, *, accept: bool, refused: bool = False) 
                     )
                     _store_planned(work, chunk, batch, plan)
     if survey.last is not None:
-        last, digest = last_message_mark(work, survey.last)
+        last, digest = work.message_mark(survey.last)
         work.point = replace(work.point, entry_id=last, entry_hash=digest)
     work.point = replace(work.point, front=json.dumps(survey.front))
-    hidden = return_to_path(work.archive, work.id, work.path(), work.now)
-    hidden += hide_abandoned(work.archive, work.id, abandoned, work.now)
+    hidden = exclusions.return_to_path(work) + exclusions.hide_abandoned(work, abandoned)
     work.report = replace(work.report, abandoned=work.report.abandoned + hidden)
-    if accept or survey.known:
-        settle_hold(work, accept=accept)
+    if work.accept or survey.known:
+        work.settle_hold()
     is_cut = _is_cut(work, survey)
     if work.exclusions is None:
-        store_abandoned(work, abandoned)
-    finish_reading(work, is_cut=is_cut)
+        exclusions.store_abandoned(work, abandoned)
+    work.finish(is_cut=is_cut)
 
 
 def _is_unreadable(work: TranscriptReading) -> bool:
@@ -282,13 +239,7 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 
 
 def _store_path(
-    work: TranscriptReading,
-    window: Sequence[TranscriptEntry | BadLine],
-    survey: PathSurvey,
-    abandoned: frozenset[str],
-    *,
-    accept: bool,
-    refused: bool,
+    work: TranscriptReading, window: Sequence[TranscriptLine], survey: PathSurvey, abandoned: frozenset[str]
 ) -> bool:
     """Store the window that decides where the path belongs; False when it is held."""
     archive = work.archive
@@ -300,12 +251,12 @@ def _store_path(
         in_text = sum(place is not None for place in plan.places) - survey.known
         new = survey.messages - survey.known
         verdict, reason = following.judge_claim(new, survey.known, max(0, in_text), survey.earliest_at, *_stored(work))
-        is_strange = verdict == "held" or (refused and verdict != "continued")
-        if is_strange and not accept:
-            hold_back(work, reason, new, refused=refused)
+        is_strange = verdict == "held" or (work.is_refused and verdict != "continued")
+        if is_strange and not work.accept:
+            work.hold_back(reason, new)
             return False
         if work.report.change != "same" or verdict != "continued":
-            write_decision(work, "accepted" if verdict == "held" else verdict, reason, new)
+            work.decide("accepted" if verdict == "held" else verdict, reason, new)
         _store_planned(work, window, batch, plan)
     return True
 
@@ -318,20 +269,20 @@ def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
     return message.seq, message.created_at
 
 
-def store_rest(work: TranscriptReading, entries: Iterator[TranscriptEntry | BadLine]) -> None:
+def store_rest(work: TranscriptReading, entries: Iterator[TranscriptLine]) -> None:
     """Store what follows, in chunks."""
     for chunk in chunks(entries, work.chunk):
-        store_chunk(work, chunk)
+        work.store_chunk(chunk)
 
 
 def _store_planned(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, plan: IngestPlan
+    work: TranscriptReading, chunk: Sequence[TranscriptLine], batch: IncomingWindow, plan: IngestPlan
 ) -> None:
     """Store what was planned; a reading of appended bytes must then start again."""
     report = ingest.write_entries(work.archive, work.conversation, plan, batch, now=work.now, payloads=work.payloads)
-    add_to_report(work, chunk, batch, report)
+    work.count(chunk, batch, report)
     if plan.new:
-        set_checkpoint(work, replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
+        work.set_checkpoint(replace(work.point, offset=0, lines=0, size=0, mtime_ms=0, tail=None))
     if plan.new and plan.new[-1] is batch.events[-1]:
         work.behind = report.message_ids[-1]
     elif plan.places and plan.places[-1] is not None:
@@ -392,34 +343,25 @@ def _read_from_checkpoint(
     transcript = reopen_transcript(point.kind, state, TranscriptHeader(id=point.header_id))
     entries = list(entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
     report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
-    work = TranscriptReading(
-        asked.archive, found, transcript, asked.lane, asked.now, asked.payloads, report, point, point
-    )
+    work = TranscriptReading(asked, found, transcript, report, point, point)
     work.age = line_generation_of(point.entry_id)
     front = following.extend_front(work.front, readable_entries(entries))
     if not entries or front is None:
         return None
     if asked.session.id not in (None, found.session_id) or found.session_key != asked.session.key:
         work.conversation = asked.archive.conversations.open(asked.session, asked.now)
-    write_chunk(work, entries, front, digest_before(growth, entries[-1].line.end))
+    work.write_chunk(entries, front, digest_before(growth, entries[-1].line.end))
     return work.report
 
 
 def store_page(
-    archive: Archive,
-    session: Session,
-    entries: Sequence[TranscriptEntry],
-    *,
-    after: str | None = None,
-    cursor: str | None = None,
-    accept: bool = False,
-    now: datetime,
-    payloads: PayloadPolicy | None,
+    asked: BootstrapRequest, entries: Sequence[TranscriptEntry], after: str | None = None, cursor: str | None = None
 ) -> TranscriptReport:
     """Store a page. One that continues `after` the stored cursor is appended; any other is a whole path."""
+    archive, session, now = asked.archive, asked.session, asked.now
     page = WholeTranscript(FileState(Path(), len(entries), 0), TranscriptHeader(), lambda: (entries, frozenset()))
 
-    def store(conversation: Conversation, after: str | None, *, accept: bool) -> TranscriptReport:
+    def store(asked: BootstrapRequest, conversation: Conversation, after: str | None) -> TranscriptReport:
         point = archive.transcripts.checkpoint(conversation.id)
         is_empty = archive.messages.newest_id(conversation.id) is None
         goes_on = after is not None and point is not None and point.cursor == after
@@ -427,30 +369,29 @@ def store_page(
         start = point if goes_on and point is not None else Checkpoint("", 0, 0, 0)
         start = replace(start, cursor=cursor or start.cursor)
         report = TranscriptReport(conversation.id, "up to date", change)
-        listed = ListedTranscript("openclaw", page)
-        work = TranscriptReading(archive, conversation, listed, None, now, payloads, report, start, point)
-        if not goes_on and not is_empty and not accept and (reason := _gap(work, after)) is not None:
+        work = TranscriptReading(asked, conversation, ListedTranscript("openclaw", page), report, start, point)
+        if not goes_on and not is_empty and not asked.accept and (reason := _gap(work, after)) is not None:
             with archive.writing():
                 archive.ingest.block(conversation.id, reason, now)
             return replace(report, status="failed", reason=reason)
         if goes_on:
             store_rest(work, work.path())
-            finish_reading(work)
+            work.finish()
         elif is_empty:
             read_first(work, 0)
         else:
-            read_whole(work, accept=accept)
+            read_whole(work)
         return work.report
 
     for _ in range(MAX_TRIES):
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
-            report = store(conversation, after, accept=accept)
+            report = store(asked, conversation, after)
             if report.status != "held":
                 return report
             quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
-            store(quarantined, None, accept=True)
+            store(replace(asked, accept=True), quarantined, None)
             return replace(report, quarantine_id=quarantined.id)
         except Stale:
             continue
@@ -475,17 +416,13 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
 
 
 def store_grown_entries(
-    archive: Archive,
-    conversation: Conversation,
-    entries: Iterable[TranscriptEntry | BadLine],
-    now: datetime,
-    payloads: PayloadPolicy | None,
+    asked: BootstrapRequest, conversation: Conversation, entries: Iterable[TranscriptLine]
 ) -> tuple[int, int]:
     """Store the text of known entries that has changed since they were read.
 
     Returns how many rows have new text, and how many rows are new: another role under a known id is another message.
     """
-    revised = stored = 0
+    archive, now, payloads, revised, stored = asked.archive, asked.now, asked.payloads, 0, 0
     for chunk in chunks(entries):
         items = [
             Incoming(entry.message, entry.id, entry.created_at)

@@ -4,15 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lossless.ingest.transcripts.entries import (
-    Reader,
-    RecordPosition,
-    TranscriptEntry,
-    TranscriptHeader,
-    first_time,
-    object_field,
-    text_field,
-)
+from lossless.ingest.transcripts import fields
+from lossless.ingest.transcripts.entries import Reader, RecordPosition, TranscriptEntry, TranscriptHeader
 
 KIND = "chatgpt"
 
@@ -27,9 +20,9 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
     """A conversation's id, title and start."""
     return TranscriptHeader(
-        id=text_field(record, "conversation_id", "id") or lane,
-        started_at=first_time(record.get("create_time")),
-        title=text_field(record, "title"),
+        id=fields.text(record, "conversation_id", "id") or lane,
+        started_at=fields.time(record.get("create_time")),
+        title=fields.text(record, "title"),
     )
 
 
@@ -37,33 +30,33 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     """The nodes of a conversation, parents first and the current node last."""
     if not _is_conversation(record):
         return [TranscriptEntry(line, "unknown", record=record)]
-    lane = text_field(record, "conversation_id", "id") or str(line.number)
+    lane = fields.text(record, "conversation_id", "id") or str(line.number)
     nodes = {id: node for id, node in record["mapping"].items() if isinstance(node, dict)}
-    return [_entry(id, nodes[id], line, lane) for id in _ordered(nodes, text_field(record, "current_node"))]
+    return [_entry(id, nodes[id], line, lane) for id in _ordered(nodes, fields.text(record, "current_node"))]
 
 
 def _entry(id: str, node: dict[str, Any], line: RecordPosition, lane: str) -> TranscriptEntry:
-    parent, body = text_field(node, "parent"), object_field(node, "message")
+    parent, body = fields.text(node, "parent"), fields.object(node, "message")
     message = _message(body)
     if message is None:
         return TranscriptEntry(line, "node", id, parent, lane=lane, record=node)
-    return TranscriptEntry(line, "message", id, parent, first_time(body.get("create_time")), lane, message)
+    return TranscriptEntry(line, "message", id, parent, fields.time(body.get("create_time")), lane, message)
 
 
 def _message(body: dict[str, Any]) -> dict[str, Any] | None:
     """A node's message as role and content; None for empty nodes that only connect the tree."""
-    author, content = object_field(body, "author"), object_field(body, "content")
-    if text_field(author, "role") not in _ROLES or not content:
+    author, content = fields.object(body, "author"), fields.object(body, "content")
+    if fields.text(author, "role") not in _ROLES or not content:
         return None
     built = _content(content)
     if not built:
         return None
     message: dict[str, Any] = {"role": author["role"], "content": built}
     about = {
-        "model": text_field(object_field(body, "metadata"), "model_slug") if author["role"] == "assistant" else None,
-        "toolName": text_field(author, "name") if author["role"] == "tool" else None,
-        "recipient": text_field(body, "recipient"),
-        "language": text_field(content, "language"),
+        "model": fields.text(fields.object(body, "metadata"), "model_slug") if author["role"] == "assistant" else None,
+        "toolName": fields.text(author, "name") if author["role"] == "tool" else None,
+        "recipient": fields.text(body, "recipient"),
+        "language": fields.text(content, "language"),
     }
     return message | {key: value for key, value in about.items() if value not in (None, "all", "unknown")}
 
@@ -85,7 +78,7 @@ def _part(part: Any) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     if isinstance(part, dict):
-        return {**part, "type": text_field(part, "type", "content_type") or "unknown"}
+        return {**part, "type": fields.text(part, "type", "content_type") or "unknown"}
     return {"type": "unknown", "value": part}
 
 
@@ -93,7 +86,7 @@ def _ordered(nodes: dict[str, Any], current: str | None) -> list[str]:
     """All nodes, each after its parent, and the path to the current node after its branches."""
     children: dict[str | None, list[str]] = {}
     for id, node in nodes.items():
-        parent = text_field(node, "parent")
+        parent = fields.text(node, "parent")
         children.setdefault(parent if parent in nodes else None, []).append(id)
     path = _path(nodes, current if current in nodes else next(reversed(nodes), None))
     on_path = set(path)
@@ -112,7 +105,7 @@ def _path(nodes: dict[str, Any], leaf: str | None) -> list[str]:
     path: dict[str, None] = {}
     while leaf in nodes and leaf not in path:
         path[leaf] = None
-        leaf = text_field(nodes[leaf], "parent")
+        leaf = fields.text(nodes[leaf], "parent")
     return list(reversed(path))
 
 

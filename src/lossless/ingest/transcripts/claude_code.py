@@ -4,19 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from lossless.ingest.transcripts.entries import (
-    ANSWER,
-    Reader,
-    RecordPosition,
-    TranscriptEntry,
-    TranscriptHeader,
-    first_time,
-    object_field,
-    record_type,
-    strip_evidence,
-    text_field,
-    title_from_prompt,
-)
+from lossless.ingest.transcripts import fields
+from lossless.ingest.transcripts.entries import ANSWER, Reader, RecordPosition, TranscriptEntry, TranscriptHeader
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,26 +27,26 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
     """The session, its folder, and its title if there is one, from the first lines."""
-    first = next((record for record in records if text_field(record, "sessionId")), {})
+    first = next((record for record in records if fields.text(record, "sessionId")), {})
     titles = [found for record in records if (found := title(record))]
     return TranscriptHeader(
-        id=text_field(first, "sessionId"),
-        started_at=first_time(first.get("timestamp")),
-        cwd=next((found for record in records if (found := text_field(record, "cwd"))), None),
+        id=fields.text(first, "sessionId"),
+        started_at=fields.time(first.get("timestamp")),
+        cwd=next((found for record in records if (found := fields.text(record, "cwd"))), None),
         title=titles[-1] if titles else None,
     )
 
 
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
     """Messages of `user` and `assistant` lines; all other lines are opaque, those without a uuid outside the tree."""
-    kind, message = record_type(record), object_field(record, "message")
-    id, written = text_field(record, "uuid"), first_time(record.get("timestamp"))
-    parent = text_field(record, "parentUuid", "logicalParentUuid")
+    kind, message = fields.kind(record), fields.object(record, "message")
+    id, written = fields.text(record, "uuid"), fields.time(record.get("timestamp"))
+    parent = fields.text(record, "parentUuid", "logicalParentUuid")
     lane = _lane(record)
-    attached = object_field(record, "attachment")
-    if text_field(attached, "type") == _HOOK_CONTEXT and "content" in attached:  # without our own evidence
-        record = record | {"attachment": attached | {"content": strip_evidence(attached["content"])}}
-    is_message = kind in _SPOKEN and text_field(message, "role") in _SPOKEN and "content" in message
+    attached = fields.object(record, "attachment")
+    if fields.text(attached, "type") == _HOOK_CONTEXT and "content" in attached:  # without our own evidence
+        record = record | {"attachment": attached | {"content": fields.strip_evidence(attached["content"])}}
+    is_message = kind in _SPOKEN and fields.text(message, "role") in _SPOKEN and "content" in message
     return [
         TranscriptEntry(
             line,
@@ -78,15 +67,15 @@ def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
     """A sub-agent's lane: its id, its parent session, when and where it began."""
     return TranscriptHeader(
         id=lane,
-        parent=text_field(record, "sessionId"),
-        started_at=first_time(record.get("timestamp")),
-        cwd=text_field(record, "cwd"),
+        parent=fields.text(record, "sessionId"),
+        started_at=fields.time(record.get("timestamp")),
+        cwd=fields.text(record, "cwd"),
     )
 
 
 def title(record: dict[str, Any]) -> str | None:
-    key = _TITLES.get(record_type(record))
-    return text_field(record, key) if key else None
+    key = _TITLES.get(fields.kind(record))
+    return fields.text(record, key) if key else None
 
 
 def opening(record: dict[str, Any]) -> str | None:
@@ -94,8 +83,8 @@ def opening(record: dict[str, Any]) -> str | None:
     is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True
     return (
         None
-        if is_own or record_type(record) != "user"
-        else title_from_prompt(object_field(record, "message").get("content"))
+        if is_own or fields.kind(record) != "user"
+        else fields.title(fields.object(record, "message").get("content"))
     )
 
 
@@ -113,13 +102,13 @@ def _is_own(record: dict[str, Any]) -> bool:
 def _lane(record: dict[str, Any]) -> str | None:
     if record.get("isSidechain") is not True:
         return None
-    return text_field(record, "agentId") or SIDE_LINE
+    return fields.text(record, "agentId") or SIDE_LINE
 
 
 def _tie(message: dict[str, Any]) -> str | None:
     """Lines of one answer share its id; results of parallel tools belong to their calls."""
     if message.get("role") == "assistant":
-        return text_field(message, "id")
+        return fields.text(message, "id")
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
     is_answer = bool(blocks) and all(isinstance(block, dict) and block.get("type") == "tool_result" for block in blocks)

@@ -4,18 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lossless.ingest.transcripts.entries import (
-    Reader,
-    RecordPosition,
-    TranscriptEntry,
-    TranscriptHeader,
-    first_time,
-    object_field,
-    record_type,
-    strip_evidence,
-    text_field,
-    title_from_prompt,
-)
+from lossless.ingest.transcripts import fields
+from lossless.ingest.transcripts.entries import Reader, RecordPosition, TranscriptEntry, TranscriptHeader
 
 KIND = "codex"
 
@@ -28,7 +18,7 @@ _OWN_TOOLS = frozenset(("function_call", "custom_tool_call"))
 def recognises(records: list[dict[str, Any]]) -> bool:
     """An envelope, or the header and the marks that only the oldest rollouts have."""
     return any(
-        (text_field(record, "type") in _ENVELOPES and _is_enveloped(record)) or _is_old_head(record)
+        (fields.text(record, "type") in _ENVELOPES and _is_enveloped(record)) or _is_old_head(record)
         for record in records
     )
 
@@ -36,13 +26,13 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
     """From the first `session_meta`, or the first line of an old rollout."""
     for record in records:
-        meta = object_field(record, "payload") if record.get("type") == "session_meta" else record
+        meta = fields.object(record, "payload") if record.get("type") == "session_meta" else record
         if meta is not record or _is_old_head(record):
             return TranscriptHeader(
-                id=text_field(meta, "id", "session_id"),
-                parent=text_field(meta, "forked_from_id", "parent_thread_id"),
-                started_at=first_time(meta.get("timestamp"), record.get("timestamp")),
-                cwd=text_field(meta, "cwd"),
+                id=fields.text(meta, "id", "session_id"),
+                parent=fields.text(meta, "forked_from_id", "parent_thread_id"),
+                started_at=fields.time(meta.get("timestamp"), record.get("timestamp")),
+                cwd=fields.text(meta, "cwd"),
             )
     return TranscriptHeader()
 
@@ -53,16 +43,16 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
     An item's `id` is its provider's, which may repeat it in every answer, so it is not an entry id: entries are
     identified by position and content.
     """
-    written = first_time(record.get("timestamp"))
-    kind, item = record_type(record), record
+    written = fields.time(record.get("timestamp"))
+    kind, item = fields.kind(record), record
     if _is_enveloped(record):
-        item = object_field(record, "payload") if kind == "response_item" else {}
-    if item.get("role") == "developer" and (rest := strip_evidence(item.get("content"))) != item.get("content"):
+        item = fields.object(record, "payload") if kind == "response_item" else {}
+    if item.get("role") == "developer" and (rest := fields.strip_evidence(item.get("content"))) != item.get("content"):
         if not rest:  # what a hook of ours has told the model, and nothing else
             return [TranscriptEntry(line, "hook_context", created_at=written, record={"type": "hook_context"})]
         item = item | {"content": rest}
     if is_item(item):
-        return [TranscriptEntry(line, record_type(item), created_at=written, message=item)]
+        return [TranscriptEntry(line, fields.kind(item), created_at=written, message=item)]
     if _is_old_head(record) and "record_type" not in record:
         kind = "session_meta"
     return [TranscriptEntry(line, kind, created_at=written, record=record)]
@@ -70,23 +60,21 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
 
 def opening(record: dict[str, Any]) -> str | None:
     """A person's prompt, without instructions and environment that Codex adds."""
-    item = object_field(record, "payload") if _is_enveloped(record) else record
-    return (
-        title_from_prompt(item.get("content")) if item.get("type") == "message" and item.get("role") == "user" else None
-    )
+    item = fields.object(record, "payload") if _is_enveloped(record) else record
+    return fields.title(item.get("content")) if item.get("type") == "message" and item.get("role") == "user" else None
 
 
 def is_item(item: dict[str, Any]) -> bool:
     """Whether an object is an item of a conversation: message, reasoning, call or output."""
     kind = item.get("type")
     if kind == "message":
-        return text_field(item, "role") in _ROLES and isinstance(item.get("content"), str | list)
+        return fields.text(item, "role") in _ROLES and isinstance(item.get("content"), str | list)
     if not isinstance(kind, str) or "role" in item:
         return False
     if kind in _OWN_TOOLS:
-        return text_field(item, "call_id") is not None and text_field(item, "name") is not None
+        return fields.text(item, "call_id") is not None and fields.text(item, "name") is not None
     if kind.removesuffix("_output") in _OWN_TOOLS:
-        return text_field(item, "call_id") is not None and isinstance(item.get("output"), str | list)
+        return fields.text(item, "call_id") is not None and isinstance(item.get("output"), str | list)
     return kind in ("reasoning", "tool_search_output") or kind.endswith(_CALLS)
 
 

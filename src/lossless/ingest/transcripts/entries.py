@@ -1,5 +1,5 @@
-"""The common form of transcripts: a header, entries in file order, and unreadable lines; with helpers that the kinds
-share and the steps that store entries in chunks.
+"""The common form of transcripts: a header, entries in file order, and unreadable lines; and the steps that
+store entries in chunks.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from hashlib import blake2b
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, cast
 
-from lossless.formats.synthetic import without_evidence
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
-from lossless.model.times import from_epoch, parse_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +20,9 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import TypeAlias
 
-    #: A readable record, or its replacement.
+    #: A readable record, or its replacement; and the same for an entry.
     Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
+    TranscriptLine: TypeAlias = "TranscriptEntry | BadLine"
 
 
 #: The tie of a tool result: it is on the path whenever its call is.
@@ -100,7 +99,7 @@ class WholeTranscript:
     state: FileState
     header: TranscriptHeader
     #: Reads all its entries in order, and the ids of those that the user took back.
-    read: Callable[[], tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]]
+    read: Callable[[], tuple[Sequence[TranscriptLine], frozenset[str]]]
     #: The id of the session that this one is a sub-agent's of.
     agent_of: str | None = None
 
@@ -129,125 +128,29 @@ class Reader:
     sessions: Callable[[Path], list[WholeTranscript]] = lambda _path: []
 
 
-def text_field(record: dict[str, Any], *keys: str) -> str | None:
-    """The first of these fields that is a non-empty string."""
-    for key in keys:
-        value = record.get(key)
-        if isinstance(value, str) and value:
-            return value
-    return None
-
-
-def int_field(record: dict[str, Any], key: str) -> int | None:
-    value = record.get(key)
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def object_field(record: dict[str, Any], key: str) -> dict[str, Any]:
-    """The object under `key`; an empty one when there is none."""
-    value = record.get(key)
-    return value if isinstance(value, dict) else {}
-
-
-def object_list(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
-    """The objects in the list under `key`."""
-    value = record.get(key)
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
-def first_time(*values: Any) -> datetime | None:
-    """The first valid time of these: ISO-8601, or seconds or milliseconds since 1970."""
-    for value in values:
-        try:
-            if isinstance(value, str):
-                return parse_time(value)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return from_epoch(value)
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
-
-
-def message_time(message: dict[str, Any], *others: Any) -> datetime | None:
-    """The time of a message: its own, else its envelope's."""
-    return first_time(message.get("timestamp"), message.get("createdAt"), message.get("created_at"), *others)
-
-
-def record_type(record: dict[str, Any]) -> str:
-    return text_field(record, "type") or "unknown"
-
-
-#: The maximum length of a title made from a prompt.
-MAX_TITLE_CHARS = 80
-#: How much of a prompt is read for it.
-_SEEN = 4000
-#: What programs put before a prompt, or in its place: `<environment_context>…</environment_context>`.
-_BLOCK = re.compile(r"\s*<([A-Za-z][\w-]*)(?:\s[^<>]*)?>.*?</\1>", re.DOTALL)
-#: Prefixes of texts in place of a prompt that a program wrote.
-_NOT_TYPED = (
-    "Caveat: The messages below were generated",
-    "[Request interrupted",
-    "This session is being continued from a previous conversation",
-    "# AGENTS.md instructions",
-)
-_REQUEST = "## My request for Codex:"
-
-
-def title_from_prompt(content: Any) -> str | None:
-    """A user's message as a title of one line; None for one that only a program wrote."""
-    text = _prompt_text(content)
-    if text.lstrip().startswith(_NOT_TYPED):
-        return None
-    if _REQUEST in text:
-        text = text.partition(_REQUEST)[2]
-    start = 0
-    while found := _BLOCK.match(text, start):
-        start = found.end()
-    typed = text[start:].lstrip()[:_SEEN]
-    line = " ".join("".join(letter if letter.isprintable() else " " for letter in typed).split())
-    if len(line) <= MAX_TITLE_CHARS:
-        return line or None
-    whole_words = line[:MAX_TITLE_CHARS].rpartition(" ")[0]
-    return (whole_words if len(whole_words) > MAX_TITLE_CHARS // 2 else line[: MAX_TITLE_CHARS - 1]) + "…"
-
-
-def _prompt_text(content: Any) -> str:
-    """The text of a message, without images and tool results."""
-    if isinstance(content, str):
-        return content
-    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    texts = [block.get("text") for block in blocks if block.get("type") in ("text", "input_text")]
-    typed = (text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_NOT_TYPED))
-    return "\n".join(typed)
-
-
 #: The default number of entries per transaction.
 CHUNK_ENTRIES = 1000
 
 
-def readable_entries(chunk: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+def readable_entries(chunk: Iterable[TranscriptLine]) -> Iterator[TranscriptEntry]:
     return (entry for entry in chunk if not isinstance(entry, BadLine))
 
 
-def message_entries(entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry]:
+def message_entries(entries: Iterable[TranscriptLine]) -> Iterator[TranscriptEntry]:
     return (entry for entry in entries if not isinstance(entry, BadLine) and entry.message is not None)
 
 
-def chunks(
-    entries: Iterable[TranscriptEntry | BadLine], size: int = CHUNK_ENTRIES
-) -> Iterator[list[TranscriptEntry | BadLine]]:
+def chunks(entries: Iterable[TranscriptLine], size: int = CHUNK_ENTRIES) -> Iterator[list[TranscriptLine]]:
     stream = iter(entries)
     while chunk := list(islice(stream, size)):
         yield chunk
 
 
-def entries_of_lane(
-    entries: Iterable[TranscriptEntry | BadLine], lane: str | None
-) -> Iterator[TranscriptEntry | BadLine]:
+def entries_of_lane(entries: Iterable[TranscriptLine], lane: str | None) -> Iterator[TranscriptLine]:
     return (entry for entry in entries if isinstance(entry, BadLine) or entry.lane == lane)
 
 
-def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> Iterator[TranscriptEntry | BadLine]:
+def from_message(entries: Iterator[TranscriptLine], place: int) -> Iterator[TranscriptLine]:
     """The entries from the nth message on, counted from 0."""
     for entry in entries:
         is_message = not isinstance(entry, BadLine) and entry.message is not None
@@ -257,8 +160,8 @@ def from_message(entries: Iterator[TranscriptEntry | BadLine], place: int) -> It
     return iter(())
 
 
-def take_messages(entries: Iterator[TranscriptEntry | BadLine], count: int) -> list[TranscriptEntry | BadLine]:
-    taken: list[TranscriptEntry | BadLine] = []
+def take_messages(entries: Iterator[TranscriptLine], count: int) -> list[TranscriptLine]:
+    taken: list[TranscriptLine] = []
     for entry in entries:
         taken.append(entry)
         count -= not isinstance(entry, BadLine) and entry.message is not None
@@ -297,29 +200,13 @@ def parse_line_id(entry_id: str) -> tuple[int, int, str] | None:
     return (int(found[1] or 0), int(found[2]), found[3]) if found else None
 
 
-def incoming_messages(chunk: Sequence[TranscriptEntry | BadLine], age: int = 0) -> list[Incoming]:
+def incoming_messages(chunk: Sequence[TranscriptLine], age: int = 0) -> list[Incoming]:
     """The messages of a chunk for ingest."""
     return [
         Incoming(entry.message, entry_id=entry_id_of(entry, age), created_at=entry.created_at)
         for entry in message_entries(chunk)
         if entry.message is not None
     ]
-
-
-def strip_evidence(content: Any) -> Any:
-    """The content of a hook's words without our evidence; a text or a block that held nothing else is gone."""
-    if isinstance(content, str):
-        return without_evidence(content)
-    if not isinstance(content, list):
-        return content
-    kept = []
-    for item in content:
-        text = item.get("text") if isinstance(item, dict) else item
-        if not isinstance(text, str) or (rest := without_evidence(text)) == text:
-            kept.append(item)
-        elif rest.strip():
-            kept.append(item | {"text": rest} if isinstance(item, dict) else rest)
-    return kept
 
 
 def message_body(entry: TranscriptEntry) -> JsonObject:

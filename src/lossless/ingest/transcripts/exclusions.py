@@ -32,10 +32,8 @@ from lossless.store.conversations import PRINT_BYTES, MessageRef, entry_id_diges
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
 
-    from lossless.ingest.run import PayloadPolicy
-    from lossless.ingest.transcripts.entries import TranscriptEntry
+    from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import TranscriptReading
     from lossless.ingest.window import IncomingWindow
     from lossless.store.archive import Archive
@@ -212,7 +210,7 @@ class Exclusions:
         """Whether the path ends with what others have: appended entries may be theirs, too."""
         return bool(self.flags and self.flags[-1])
 
-    def rest(self, entries: Iterable[TranscriptEntry | BadLine]) -> Iterator[TranscriptEntry | BadLine]:
+    def rest(self, entries: Iterable[TranscriptLine]) -> Iterator[TranscriptLine]:
         """The entries that are not omitted, from the first such message on."""
         first = self.flags.find(b"\0")
         place = -1
@@ -252,26 +250,18 @@ def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusi
     return found
 
 
-def keep_other_wordings(
-    archive: Archive,
-    entries: Iterable[TranscriptEntry | BadLine],
-    rows: Mapping[int, int],
-    now: datetime,
-    payloads: PayloadPolicy | None,
-) -> None:
+def keep_other_wordings(work: TranscriptReading, rows: Mapping[int, int]) -> None:
     """Store the different text of entries, by position, as versions of rows of closed conversations; the rows stay."""
-    for n, entry in enumerate(message_entries(entries)):
+    archive = work.archive
+    for n, entry in enumerate(message_entries(work.transcript.path(work.lane))):
         if n not in rows:
             continue
         row = archive.messages.get(rows[n])
         events = ingest.read_entries(archive, row.conversation_id, incoming_messages([entry])).events
-        if not events:
-            continue
-        event = replace(events[0], entry_id=None)
-        if row.message.role == event.message.role:
-            plan = IngestPlan(versions=((row.id, event),), is_running=False)
+        if events and row.message.role == events[0].message.role:
+            plan = IngestPlan(versions=((row.id, replace(events[0], entry_id=None)),), is_running=False)
             with archive.writing():
-                write_plan(archive, archive.conversations.get(row.conversation_id), plan, payloads, now)
+                write_plan(archive, archive.conversations.get(row.conversation_id), plan, work.payloads, work.now)
 
 
 def count_all_pruned(work: TranscriptReading) -> int:
@@ -378,9 +368,7 @@ def _shared(work: TranscriptReading, messages: Sequence[MessageRef], parents: Se
 _WRITE_BRANCHES = frozenset(("claude-code", "gemini", "opencode"))
 
 
-def abandoned_ids(
-    path: Iterable[TranscriptEntry | BadLine], everything: Iterable[TranscriptEntry | BadLine]
-) -> frozenset[str]:
+def abandoned_ids(path: Iterable[TranscriptLine], everything: Iterable[TranscriptLine]) -> frozenset[str]:
     """The ids on branches that the host has abandoned."""
     there = {entry.id for entry in message_entries(path)}
     return frozenset(
@@ -407,7 +395,7 @@ def store_abandoned(work: TranscriptReading, ids: frozenset[str] | None = None) 
             if not plan.new and not plan.stamps:
                 continue
             report = ingest.write_entries(archive, conversation, plan, batch, now=work.now, payloads=work.payloads)
-            _hide_branch(archive, work.id, report.message_ids, work.now)
+            _hide_branch(work, report.message_ids)
         stored = len(report.message_ids)
         work.report = replace(work.report, stored=work.report.stored + stored, abandoned=work.report.abandoned + stored)
 
@@ -430,56 +418,57 @@ def _plan_abandoned(archive: Archive, conversation_id: int, batch: IncomingWindo
     return IngestPlan(tuple(new), tuple(stamps), replayed=len(batch.events) - len(new), is_running=False)
 
 
-def return_to_path(
-    archive: Archive, conversation_id: int, path: Iterable[TranscriptEntry | BadLine], now: datetime
-) -> int:
+def return_to_path(work: TranscriptReading) -> int:
     """Restore a branch that the host has returned to without a new message; returns how many messages left for it.
 
     It diverges from what is shown; a path without anything in common is another file, which changes nothing.
     """
-    hidden = {row.entry_id for row in archive.messages.abandoned_from(conversation_id, 1)} - {None}
-    ids = [entry.id for entry in message_entries(path) if entry.id is not None] if hidden else []
-    first = next((n for n, id_ in enumerate(ids) if id_ in hidden), 0)
+    archive, id_, now = work.archive, work.id, work.now
+    hidden = {row.entry_id for row in archive.messages.abandoned_from(id_, 1)} - {None}
+    ids = [entry.id for entry in message_entries(work.path()) if entry.id is not None] if hidden else []
+    first = next((n for n, entry_id in enumerate(ids) if entry_id in hidden), 0)
     if not first:
         return 0
     with archive.writing():
-        there = archive.messages.known_entries(conversation_id, ids)
-        back = tuple(there[id_].id for id_ in ids[first:] if id_ in there)
-        before = archive.context.tokens(conversation_id)
-        archive.context.reveal(conversation_id, back, now)
+        there = archive.messages.known_entries(id_, ids)
+        back = tuple(there[entry_id].id for entry_id in ids[first:] if entry_id in there)
+        before = archive.context.tokens(id_)
+        archive.context.reveal(id_, back, now)
         archive.summaries.mark_stale(back, now)
-        start = max((there[id_].seq for id_ in ids[:first] if id_ in there), default=0)
-        others = archive.messages.run_from(conversation_id, start + 1)
+        start = max((there[entry_id].seq for entry_id in ids[:first] if entry_id in there), default=0)
+        others = archive.messages.run_from(id_, start + 1)
         has_host_id = {row.id for row in others if row.entry_id and not row.entry_id.startswith(GENERATED_ID_PREFIX)}
-        items = archive.context.items(conversation_id)
-        off_path = has_host_id - {row.id for row in there.values()}
-        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in off_path)
-        if gone:
-            archive.context.hide(conversation_id, gone, "branch", now)
-        after = archive.context.tokens(conversation_id)
-        change = ContextChange("branch", "bootstrap", "branch", gone, back, None, before, after)
-        archive.context.log(conversation_id, change, now)
-        archive.context.close_gaps(conversation_id)
+        gone = _in_context(work, has_host_id - {row.id for row in there.values()})
+        _log_branch(work, gone, back, before)
     return len(gone)
 
 
-def hide_abandoned(archive: Archive, conversation_id: int, ids: frozenset[str], now: datetime) -> int:
+def hide_abandoned(work: TranscriptReading, ids: frozenset[str]) -> int:
     """Hide the messages of branches that the host has abandoned, from any producer; returns how many."""
     if not ids:
         return 0
-    with archive.writing():
-        rows = {row.id for row in archive.messages.known_entries(conversation_id, list(ids)).values()}
-        items = archive.context.items(conversation_id)
-        gone = tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
-        _hide_branch(archive, conversation_id, gone, now)
+    with work.archive.writing():
+        rows = {row.id for row in work.archive.messages.known_entries(work.id, list(ids)).values()}
+        gone = _in_context(work, rows)
+        _hide_branch(work, gone)
     return len(gone)
 
 
-def _hide_branch(archive: Archive, conversation_id: int, gone: tuple[int, ...], now: datetime) -> None:
+def _in_context(work: TranscriptReading, rows: set[int]) -> tuple[int, ...]:
+    items = work.archive.context.items(work.id)
+    return tuple(item.message_id for item in items if isinstance(item, MessageItem) and item.message_id in rows)
+
+
+def _hide_branch(work: TranscriptReading, gone: tuple[int, ...]) -> None:
     if gone:
-        before = archive.context.tokens(conversation_id)
-        archive.context.hide(conversation_id, gone, "branch", now)
-        after = archive.context.tokens(conversation_id)
-        change = ContextChange("branch", "bootstrap", "branch", gone, (), None, before, after)
-        archive.context.log(conversation_id, change, now)
-        archive.context.close_gaps(conversation_id)
+        _log_branch(work, gone, (), work.archive.context.tokens(work.id))
+
+
+def _log_branch(work: TranscriptReading, gone: tuple[int, ...], back: tuple[int, ...], before: int) -> None:
+    """Hide messages, and log that they left, and that others came back."""
+    context, id_ = work.archive.context, work.id
+    if gone:
+        context.hide(id_, gone, "branch", work.now)
+    change = ContextChange("branch", "bootstrap", "branch", gone, back, None, before, context.tokens(id_))
+    context.log(id_, change, work.now)
+    context.close_gaps(id_)

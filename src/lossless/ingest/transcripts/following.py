@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.ingest.run import AppendReport, PayloadPolicy
-    from lossless.ingest.transcripts.entries import FileState
+    from lossless.ingest.transcripts.entries import FileState, TranscriptLine
     from lossless.ingest.transcripts.exclusions import Exclusions
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.ingest.window import IncomingWindow
-    from lossless.model.conversations import Conversation
+    from lossless.model.conversations import Conversation, Session
     from lossless.model.records import TranscriptDecision
     from lossless.store.archive import Archive
     from lossless.store.conversations import Checkpoint
@@ -156,31 +156,54 @@ def earlier_verdict(
 MAX_TRIES = 5
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
+class BootstrapRequest:
+    """The arguments of a reading."""
+
+    archive: Archive
+    session: Session
+    lane: str | None
+    #: Accept a transcript that would be held.
+    accept: bool
+    #: How much is stored of a fork whose parent is already stored.
+    fork_tokens: int
+    now: datetime
+    payloads: PayloadPolicy | None
+    progress: Callable[[int], None] | None = None
+    #: The target conversation, if decided; else the active one of the session.
+    into: Conversation | None = None
+    #: Import permanently deleted messages again.
+    again: bool = False
+    #: Entries per transaction.
+    chunk: int = CHUNK_ENTRIES
+
+
 class TranscriptReading:
     """One reading of a transcript: its inputs and progress."""
 
-    archive: Archive
-    conversation: Conversation
-    transcript: Transcript
-    lane: str | None
-    now: datetime
-    payloads: PayloadPolicy | None
-    report: TranscriptReport
-    point: Checkpoint
-    #: The stored checkpoint; when another process moves it, this reading starts again.
-    stored: Checkpoint | None = None
-    progress: Callable[[int], None] | None = None
-    #: The row of the last aligned entry; 0 when there was none.
-    behind: int = 0
-    #: How often the lines of a file without ids were renumbered.
-    age: int = 0
-    #: Import permanently deleted messages again.
-    again: bool = False
-    #: Messages of the path that other conversations have.
-    exclusions: Exclusions | None = None
-    #: Entries per transaction.
-    chunk: int = CHUNK_ENTRIES
+    def __init__(
+        self,
+        asked: BootstrapRequest,
+        conversation: Conversation,
+        transcript: Transcript,
+        report: TranscriptReport,
+        point: Checkpoint,
+        stored: Checkpoint | None = None,
+    ) -> None:
+        self.archive, self.lane, self.now, self.payloads = asked.archive, asked.lane, asked.now, asked.payloads
+        self.accept, self.again, self.chunk, self._progress = asked.accept, asked.again, asked.chunk, asked.progress
+        self.conversation, self.transcript = conversation, transcript
+        self.report, self.point = report, point
+        #: Whether the user has refused this transcript before.
+        self.is_refused = False
+        #: The stored checkpoint; when another process moves it, this reading starts again.
+        self.stored = stored
+        #: The row of the last aligned entry; 0 when there was none.
+        self.behind = 0
+        #: How often the lines of a file without ids were renumbered.
+        self.age = 0
+        #: Messages of the path that other conversations have.
+        self.exclusions: Exclusions | None = None
 
     @property
     def id(self) -> int:
@@ -191,156 +214,146 @@ class TranscriptReading:
         """The newest records before the checkpoint."""
         return tuple(tuple(record) for record in json.loads(self.point.front or "[]"))
 
-    def path(self) -> Iterator[TranscriptEntry | BadLine]:
+    def path(self) -> Iterator[TranscriptLine]:
         """The transcript's entries in this conversation."""
         entries = self.transcript.path(self.lane)
         return entries if self.exclusions is None else self.exclusions.rest(entries)
 
     def leave_out(self, fork_tokens: int | None) -> None:
         """Omit what other conversations have; of what a fork shares with its parent all but the newest part."""
-        self.exclusions = find_exclusions(self, fork_tokens)
-        self.report = replace(self.report, pruned=0 if self.exclusions is None else self.exclusions.pruned)
-        if self.exclusions is not None and self.exclusions.stamps:
+        self.exclusions = found = find_exclusions(self, fork_tokens)
+        self.report = replace(self.report, pruned=0 if found is None else found.pruned)
+        if found is not None and found.stamps:
             with self.archive.writing():
-                self.archive.messages.stamp(self.exclusions.stamps)
-        if self.exclusions is not None and self.exclusions.reworded:
-            keep_other_wordings(
-                self.archive, self.transcript.path(self.lane), self.exclusions.reworded, self.now, self.payloads
-            )
+                self.archive.messages.stamp(found.stamps)
+        if found is not None and found.reworded:
+            keep_other_wordings(self, found.reworded)
 
     @property
     def is_bounded(self) -> bool:
         """Whether this is a fork of which only its own part and the newest of its parent's are stored."""
         return self.stored is not None and self.stored.fork_bounded
 
+    def store_chunk(self, chunk: Sequence[TranscriptLine], *, is_last: bool = False) -> None:
+        """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file.
 
-def store_chunk(work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], *, is_last: bool = False) -> None:
-    """Store a chunk that follows what is stored, and move the checkpoint after it, or to the end of the file.
+        Raises `Stale` when another process has read it meanwhile.
+        """
+        with self.archive.writing():
+            if self.archive.transcripts.checkpoint(self.id) != self.stored:
+                raise Stale("another process has read the transcript meanwhile")
+            tail = tail_digest(self.transcript.state.path, chunk[-1].line.end) if is_last else None
+            front = extend_front(self.front, readable_entries(chunk), on_path=True) or ()
+            self.write_chunk(chunk, front, tail)
+        if self._progress:
+            self._progress(self.point.offset)
 
-    Raises `Stale` when another process has read it meanwhile.
-    """
-    with work.archive.writing():
-        if work.archive.transcripts.checkpoint(work.id) != work.stored:
-            raise Stale("another process has read the transcript meanwhile")
-        tail = tail_digest(work.transcript.state.path, chunk[-1].line.end) if is_last else None
-        front = extend_front(work.front, readable_entries(chunk), on_path=True) or ()
-        write_chunk(work, chunk, front, tail)
-    if work.progress:
-        work.progress(work.point.offset)
+    def write_chunk(self, chunk: Sequence[TranscriptLine], front: PathFront, tail: bytes | None) -> None:
+        """Store a chunk inside the caller's transaction, and move the checkpoint after it.
 
+        With the digest of the bytes before that position, the file counts as read to its end.
+        """
+        batch = ingest.read_entries(self.archive, self.id, incoming_messages(chunk, self.age))
+        report = ingest.append_entries(self.archive, self.conversation, batch, now=self.now, payloads=self.payloads)
+        self.count(chunk, batch, report)
+        line, point, state = chunk[-1].line, self.point, self.transcript.state
+        spoken = next(message_entries(reversed(chunk)), None)
+        entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else self.message_mark(spoken)
+        self.point = replace(
+            point,
+            offset=line.end,
+            lines=line.number,
+            size=line.end if tail is None else state.size,
+            mtime_ms=0 if tail is None else state.mtime_ms,
+            front=json.dumps(front),
+            entry_id=entry_id,
+            entry_hash=digest,
+            tail=point.tail if tail is None else tail,
+        )
+        self.set_checkpoint(self.point)
 
-def write_chunk(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], front: PathFront, tail: bytes | None
-) -> None:
-    """Store a chunk inside the caller's transaction, and move the checkpoint after it.
+    def count(self, chunk: Sequence[TranscriptLine], batch: IncomingWindow, report: AppendReport) -> None:
+        """Store records that are not messages, and add to the report."""
+        messages = list(message_entries(chunk))
+        records = [
+            (entry.id, entry.kind, entry.record)
+            for entry in chunk
+            if isinstance(entry, TranscriptEntry) and entry.message is None
+        ]
+        for skip in (*batch.unreadable, *report.skipped):
+            entry = messages[skip.index]
+            records.append((entry.id, entry.kind, message_body(entry)))
+        if records:
+            self.archive.transcripts.keep_records(self.id, mask_records(self.archive, records))
+        sums: dict[str, Any] = {name: getattr(self.report, name) + getattr(report, name) for name in _COUNTS}
+        self.report = replace(self.report, status="stored", opaque=self.report.opaque + len(records), **sums)
+        problems = [(messages[skip.index].line.number, skip.reason) for skip in batch.unreadable]
+        problems += [(line.line.number, line.reason) for line in chunk if isinstance(line, BadLine)]
+        if problems:
+            named = [
+                f"line {number}: {reason}" for number, reason in problems[: max(0, _NAMED - self.report.bad_lines)]
+            ]
+            bad_lines = self.report.bad_lines + len(problems)
+            self.report = replace(self.report, bad_lines=bad_lines, problems=(*self.report.problems, *named))
 
-    With the digest of the bytes before that position, the file counts as read to its end.
-    """
-    batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
-    report = ingest.append_entries(work.archive, work.conversation, batch, now=work.now, payloads=work.payloads)
-    add_to_report(work, chunk, batch, report)
-    line, point, state = chunk[-1].line, work.point, work.transcript.state
-    spoken = next(message_entries(reversed(chunk)), None)
-    entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else last_message_mark(work, spoken)
-    work.point = replace(
-        point,
-        offset=line.end,
-        lines=line.number,
-        size=line.end if tail is None else state.size,
-        mtime_ms=0 if tail is None else state.mtime_ms,
-        front=json.dumps(front),
-        entry_id=entry_id,
-        entry_hash=digest,
-        tail=point.tail if tail is None else tail,
-    )
-    set_checkpoint(work, work.point)
+    def message_mark(self, entry: TranscriptEntry) -> tuple[str | None, str | None]:
+        """The id and the hash of the last message; no digest of text that must not be kept."""
+        id_ = entry_id_of(entry, self.age)
+        if entry.message is None or mask_items(self.archive, self.id, [entry.message])[0] is entry.message:
+            return id_, entry_hash(entry)
+        return None if id_ is None else without_words_digest(id_), None
 
+    def finish(self, *, is_cut: bool = False, is_appended: bool = False) -> None:
+        """Record that the whole file was read, on or off the path, with its state before; a cut one is read again."""
+        line = None if is_appended else self.transcript.last_line
+        if line is not None:
+            self.point = replace(self.point, offset=line.end, lines=line.number)
+        with self.archive.writing():
+            state = self.transcript.state
+            is_whole = is_cut or self.transcript.is_array  # the next reading cannot go on from there
+            tail = None if is_whole else tail_digest(state.path, self.point.offset)
+            self.set_checkpoint(replace(self.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail))
+            self.archive.conversations.mark_bootstrapped(self.id, self.now)
 
-def add_to_report(
-    work: TranscriptReading, chunk: Sequence[TranscriptEntry | BadLine], batch: IncomingWindow, report: AppendReport
-) -> None:
-    """Store records that are not messages, and add to the report."""
-    messages = list(message_entries(chunk))
-    records = [
-        (entry.id, entry.kind, entry.record)
-        for entry in chunk
-        if isinstance(entry, TranscriptEntry) and entry.message is None
-    ]
-    for skip in (*batch.unreadable, *report.skipped):
-        entry = messages[skip.index]
-        records.append((entry.id, entry.kind, message_body(entry)))
-    if records:
-        work.archive.transcripts.keep_records(work.id, mask_records(work.archive, records))
-    work.report = work.report.plus(report, len(records))
-    for skip in batch.unreadable:
-        work.report = work.report.noting(messages[skip.index].line.number, skip.reason)
-    for line in chunk:
-        if isinstance(line, BadLine):
-            work.report = work.report.noting(line.line.number, line.reason)
+    def set_checkpoint(self, point: Checkpoint) -> None:
+        """Move the checkpoint inside the caller's transaction."""
+        self.archive.transcripts.set_checkpoint(self.id, point, self.now)
+        before = self.stored
+        if before is not None and (before.fork_bounded or (before.cursor and not point.cursor)):
+            point = replace(point, cursor=point.cursor or before.cursor, fork_bounded=before.fork_bounded)
+        self.stored = point
 
+    def decide(self, decision: str, reason: str, messages: int) -> None:
+        state = self.transcript.state
+        seen = replace(self.point, size=state.size, mtime_ms=state.mtime_ms)
+        with self.archive.writing():
+            self.archive.transcripts.decide(self.id, seen, decision, reason, messages, self.now)
 
-def last_message_mark(work: TranscriptReading, entry: TranscriptEntry) -> tuple[str | None, str | None]:
-    """The id and the hash of the last message; no digest of text that must not be kept."""
-    id_ = entry_id_of(entry, work.age)
-    if entry.message is None or mask_items(work.archive, work.id, [entry.message])[0] is entry.message:
-        return id_, entry_hash(entry)
-    return None if id_ is None else without_words_digest(id_), None
+    def hold_back(self, reason: str, messages: int) -> None:
+        """Hold a transcript inside the caller's transaction, unless the user has refused it before.
 
+        The followed file is read as a whole from then on, so that the hold ends when its own text is back.
+        """
+        if not self.is_refused:
+            self.decide("held", reason, messages)
+        if self.stored is not None and self.stored.path == self.point.path and self.stored.tail is not None:
+            self.set_checkpoint(replace(self.stored, tail=None, mtime_ms=0))
+        status, reason = ("refused", "someone refused it") if self.is_refused else ("held", reason)
+        self.report = replace(self.report, status=status, reason=reason)
 
-def finish_reading(work: TranscriptReading, *, is_cut: bool = False, is_appended: bool = False) -> None:
-    """Record that the whole file was read, on or off the path, with its state before; a cut one is read again."""
-    line = None if is_appended else work.transcript.last_line
-    if line is not None:
-        work.point = replace(work.point, offset=line.end, lines=line.number)
-    with work.archive.writing():
-        state = work.transcript.state
-        is_whole = is_cut or work.transcript.is_array  # the next reading cannot go on from there
-        tail = None if is_whole else tail_digest(state.path, work.point.offset)
-        set_checkpoint(work, replace(work.point, size=state.size, mtime_ms=state.mtime_ms, tail=tail))
-        work.archive.conversations.mark_bootstrapped(work.id, work.now)
+    def settle_hold(self) -> None:
+        """End the hold or refusal of a transcript that was now read.
 
-
-def set_checkpoint(work: TranscriptReading, point: Checkpoint) -> None:
-    """Move the checkpoint inside the caller's transaction."""
-    work.archive.transcripts.set_checkpoint(work.id, point, work.now)
-    if work.stored is not None and (work.stored.fork_bounded or (work.stored.cursor and not point.cursor)):
-        point = replace(point, cursor=point.cursor or work.stored.cursor, fork_bounded=work.stored.fork_bounded)
-    work.stored = point
-
-
-def write_decision(work: TranscriptReading, decision: str, reason: str, messages: int) -> None:
-    state = work.transcript.state
-    seen = replace(work.point, size=state.size, mtime_ms=state.mtime_ms)
-    with work.archive.writing():
-        work.archive.transcripts.decide(work.id, seen, decision, reason, messages, work.now)
-
-
-def hold_back(work: TranscriptReading, reason: str, messages: int, *, refused: bool) -> None:
-    """Hold a transcript inside the caller's transaction, unless the user has refused it before.
-
-    The followed file is read as a whole from then on, so that the hold ends when its own text is back.
-    """
-    if not refused:
-        write_decision(work, "held", reason, messages)
-    if work.stored is not None and work.stored.path == work.point.path and work.stored.tail is not None:
-        set_checkpoint(work, replace(work.stored, tail=None, mtime_ms=0))
-    reason = "someone refused it" if refused else reason
-    work.report = replace(work.report, status="refused" if refused else "held", reason=reason)
-
-
-def settle_hold(work: TranscriptReading, *, accept: bool) -> None:
-    """End the hold or refusal of a transcript that was now read.
-
-    What it had meanwhile stays out of the context, without a pending decision.
-    """
-    last = work.archive.transcripts.last_decision(work.id, work.point.path)
-    if last is not None and last.decision in ("held", "refused"):
-        reason = "someone accepted it" if accept else "it contains the stored messages again"
-        with work.archive.writing():
-            write_decision(work, "accepted" if accept else "continued", reason, work.report.stored)
-            other = find_quarantine(work.archive, work.conversation, last.path, last.header_id)
-            if other is not None:
-                work.archive.conversations.refuse(other.id, work.now)
+        What it had meanwhile stays out of the context, without a pending decision.
+        """
+        last = self.archive.transcripts.last_decision(self.id, self.point.path)
+        if last is not None and last.decision in ("held", "refused"):
+            reason = "someone accepted it" if self.accept else "it contains the stored messages again"
+            with self.archive.writing():
+                self.decide("accepted" if self.accept else "continued", reason, self.report.stored)
+                other = find_quarantine(self.archive, self.conversation, last.path, last.header_id)
+                if other is not None:
+                    self.archive.conversations.set_cause(other.id, "refused", self.now)
 
 
 def find_quarantine(
@@ -380,7 +393,7 @@ def count_generation(archive: Archive, conversation_id: int, age: int) -> int:
     return sum(part is not None and part[0] == age for part in parts)
 
 
-def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine]) -> bool:
+def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine]) -> bool:
     """Renumber the ids of a file that we have just rotated to its tail; returns whether its rows matched.
 
     So repeated texts do not have to be compared.
@@ -430,9 +443,7 @@ class PathSurvey:
     earliest_at: datetime | None = None
 
 
-def survey_path(
-    archive: Archive, conversation_id: int, entries: Iterable[TranscriptEntry | BadLine], age: int = 0
-) -> PathSurvey:
+def survey_path(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine], age: int = 0) -> PathSurvey:
     """Look up the ids of all messages of a path, in constant memory."""
     found, stream, is_untimed = PathSurvey(), iter(entries), False
     while chunk := list(islice(stream, _AT_ONCE)):
@@ -494,13 +505,3 @@ class TranscriptReport:
     problems: tuple[str, ...] = field(default=(), repr=False)
     #: The conversation itself, if available.
     conversation: Conversation | None = field(default=None, repr=False, compare=False)
-
-    def plus(self, report: AppendReport, opaque: int) -> TranscriptReport:
-        """With the counts of one more chunk, and how many of its records are not messages."""
-        sums: dict[str, Any] = {name: getattr(self, name) + getattr(report, name) for name in _COUNTS}
-        return replace(self, status="stored", opaque=self.opaque + opaque, **sums)
-
-    def noting(self, line: int, problem: str) -> TranscriptReport:
-        """With one more unreadable line."""
-        named = (*self.problems, f"line {line}: {problem}") if self.bad_lines < _NAMED else self.problems
-        return replace(self, bad_lines=self.bad_lines + 1, problems=named)

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
+from lossless.ingest.transcripts import fields
 from lossless.ingest.transcripts.entries import (
     BadLine,
     Reader,
@@ -14,11 +15,6 @@ from lossless.ingest.transcripts.entries import (
     TranscriptEntry,
     TranscriptHeader,
     WholeTranscript,
-    first_time,
-    object_field,
-    object_list,
-    record_type,
-    text_field,
 )
 from lossless.ingest.transcripts.records import file_state, read_document, read_lines
 
@@ -34,7 +30,7 @@ _PROJECT_FILE = ".project_root"
 
 def recognises(records: list[dict[str, Any]]) -> bool:
     """The head of a session."""
-    return any(text_field(record, "sessionId") and "projectHash" in record for record in records)
+    return any(fields.text(record, "sessionId") and "projectHash" in record for record in records)
 
 
 def read_transcripts(path: Path) -> list[WholeTranscript]:
@@ -54,10 +50,10 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
     if bad and not about:
         raise BadInput("it is no session of Gemini CLI, or it is being written")
     header = TranscriptHeader(
-        id=text_field(about, "sessionId"),
-        started_at=first_time(about.get("startTime")),
+        id=fields.text(about, "sessionId"),
+        started_at=fields.time(about.get("startTime")),
         cwd=_project_folder(path),
-        title=text_field(about, "summary"),
+        title=fields.text(about, "summary"),
     )
     entries, taken_back = _entries(messages, gone)
     parent = path.parent.name if about.get("kind") == "subagent" else None
@@ -71,10 +67,10 @@ def _apply(record: dict[str, Any], about: dict[str, Any], messages: dict[str, di
         target = record["$rewindTo"]
         gone.update(ids[ids.index(target) if target in ids else 0 :])
         return
-    changed = object_field(record, "$set") or record
-    listed = [record] if text_field(record, "id") else object_list(changed, "messages")
+    changed = fields.object(record, "$set") or record
+    listed = [record] if fields.text(record, "id") else fields.objects(changed, "messages")
     for message in listed:
-        if (id := text_field(message, "id")) is not None:
+        if (id := fields.text(message, "id")) is not None:
             messages[id] = message
             gone.discard(id)
     if listed != [record]:
@@ -99,25 +95,25 @@ def _entries(messages: dict[str, dict[str, Any]], gone: set[str]) -> tuple[list[
     entries: dict[str, TranscriptEntry] = {}
     taken_back: set[str] = set()
     for number, (id, record) in enumerate(messages.items(), 1):
-        line, kind, written = RecordPosition(number, 0, 0), record_type(record), first_time(record.get("timestamp"))
+        line, kind, written = RecordPosition(number, 0, 0), fields.kind(record), fields.time(record.get("timestamp"))
         found: list[tuple[str, dict[str, Any]]] = []
         if kind == "user":
             parts = _parts(record.get("content"))
-            results = [object_field(part, "functionResponse") for part in parts if "functionResponse" in part]
+            results = [fields.object(part, "functionResponse") for part in parts if "functionResponse" in part]
             found = [(_result_id(result, id, n), _result(result, [result])) for n, result in enumerate(results)]
             if blocks := _blocks([part for part in parts if "functionResponse" not in part]):
                 words = blocks[0]["text"] if len(blocks) == 1 and blocks[0]["type"] == "text" else blocks
                 found.append((id, {"role": "user", "content": words}))
         elif kind == "gemini":
-            parts, calls = _parts(record.get("content")), object_list(record, "toolCalls")
-            known = {text_field(call, "id") for call in calls}
-            written_calls = [object_field(part, "functionCall") for part in parts if "functionCall" in part]
-            all_calls = [*(call for call in written_calls if text_field(call, "id") not in known), *calls]
+            parts, calls = _parts(record.get("content")), fields.objects(record, "toolCalls")
+            known = {fields.text(call, "id") for call in calls}
+            written_calls = [fields.object(part, "functionCall") for part in parts if "functionCall" in part]
+            all_calls = [*(call for call in written_calls if fields.text(call, "id") not in known), *calls]
             words = _blocks([part for part in parts if "functionCall" not in part and part.get("thought") is not True])
             if blocks := [*_thoughts(record, parts), *words, *map(_call, all_calls)]:
                 found = [(id, _answer(record, blocks))]
             for n, call in enumerate(calls):
-                if results := [object_field(part, "functionResponse") or part for part in _parts(call.get("result"))]:
+                if results := [fields.object(part, "functionResponse") or part for part in _parts(call.get("result"))]:
                     found.append((_result_id(call, id, n), _result(call, results)))
         if not found:
             entries[id] = TranscriptEntry(line, kind, id, created_at=written, record=record)
@@ -130,7 +126,7 @@ def _entries(messages: dict[str, dict[str, Any]], gone: set[str]) -> tuple[list[
 
 def _result_id(call: dict[str, Any], message_id: str, number: int) -> str:
     """The id of a call is that of its result; without one, its place in its message."""
-    return text_field(call, "id") or f"{message_id}:result:{number}"
+    return fields.text(call, "id") or f"{message_id}:result:{number}"
 
 
 def _parts(content: Any) -> list[dict[str, Any]]:
@@ -145,7 +141,7 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
     """Text and images as blocks; any other part as a block of its own name."""
     blocks: list[dict[str, Any]] = []
     for part in _parts(content):
-        data = object_field(part, "inlineData")
+        data = fields.object(part, "inlineData")
         if isinstance(text := part.get("text"), str):
             blocks += [{"type": "text", "text": text}] if text else []
         elif str(data.get("mimeType")).startswith("image/"):
@@ -158,14 +154,15 @@ def _blocks(content: Any) -> list[dict[str, Any]]:
 def _thoughts(record: dict[str, Any], parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """What the model thought, as listed; else the thoughts among its words, as files that were converted have them."""
     texts = [
-        "\n".join(filter(None, (text_field(thought, "subject"), text_field(thought, "description"))))
-        for thought in object_list(record, "thoughts")
-    ] or [text_field(part, "text") or "" for part in parts if part.get("thought") is True]
+        "\n".join(filter(None, (fields.text(thought, "subject"), fields.text(thought, "description"))))
+        for thought in fields.objects(record, "thoughts")
+    ] or [fields.text(part, "text") or "" for part in parts if part.get("thought") is True]
     return [{"type": "thinking", "thinking": text} for text in texts if text]
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:
-    return {"type": "toolCall", "id": call.get("id"), "name": call.get("name"), "arguments": object_field(call, "args")}
+    arguments = fields.object(call, "args")
+    return {"type": "toolCall", "id": call.get("id"), "name": call.get("name"), "arguments": arguments}
 
 
 def _answer(record: dict[str, Any], blocks: list[dict[str, Any]]) -> dict[str, Any]:

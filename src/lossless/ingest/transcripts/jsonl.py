@@ -5,17 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from lossless.ingest.transcripts import fields
 from lossless.ingest.transcripts.codex import is_item
-from lossless.ingest.transcripts.entries import (
-    Reader,
-    RecordPosition,
-    TranscriptEntry,
-    TranscriptHeader,
-    first_time,
-    message_time,
-    record_type,
-    text_field,
-)
+from lossless.ingest.transcripts.entries import Reader, RecordPosition, TranscriptEntry, TranscriptHeader
 
 KIND = "jsonl"
 
@@ -45,9 +37,9 @@ def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntr
 def lane_header(record: dict[str, Any], lane: str) -> TranscriptHeader:
     """The other fields of a record with a list of messages."""
     return TranscriptHeader(
-        id=text_field(record, "id", "conversation_id", "session_id", "task_id") or lane,
-        started_at=first_time(record.get("created_at"), record.get("createdAt"), record.get("timestamp")),
-        title=text_field(record, "title", "name"),
+        id=fields.text(record, "id", "conversation_id", "session_id", "task_id") or lane,
+        started_at=fields.time(record.get("created_at"), record.get("createdAt"), record.get("timestamp")),
+        title=fields.text(record, "title", "name"),
     )
 
 
@@ -55,7 +47,7 @@ def is_message(value: Any) -> bool:
     """Whether a value has the shape of a message, or of an item of OpenAI's Responses."""
     if not isinstance(value, dict):
         return False
-    is_said = text_field(value, "role") in _ROLES and not _CONTENTS.isdisjoint(value)
+    is_said = fields.text(value, "role") in _ROLES and not _CONTENTS.isdisjoint(value)
     return is_said or ("role" not in value and is_item(value))
 
 
@@ -64,8 +56,8 @@ def _entry(record: Any, line: RecordPosition, lane: str | None) -> TranscriptEnt
         return TranscriptEntry(line, "unknown", lane=lane, record={"value": record})
     message = _spoken(record)
     if message is None:
-        return TranscriptEntry(line, record_type(record), lane=lane, record=record)
-    written = message_time(message, record.get("timestamp"), record.get("createdAt"), record.get("created_at"))
+        return TranscriptEntry(line, fields.kind(record), lane=lane, record=record)
+    written = fields.message_time(message, record.get("timestamp"), record.get("createdAt"), record.get("created_at"))
     return TranscriptEntry(line, "message", None, None, written, lane, message)
 
 

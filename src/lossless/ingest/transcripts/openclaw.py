@@ -1,25 +1,20 @@
-"""Reads OpenClaw sessions: a header, then records with ids and parents; those of type `message` are messages."""
+"""Reads OpenClaw sessions: a header, then records with ids and parents; those of type `message` are messages. And those
+of pi, the origin of this format: the same records, in older files without ids.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
-from lossless.ingest.transcripts.entries import (
-    Reader,
-    RecordPosition,
-    TranscriptEntry,
-    TranscriptHeader,
-    first_time,
-    int_field,
-    message_time,
-    object_field,
-    record_type,
-    text_field,
-)
+from lossless.ingest.transcripts import fields
+from lossless.ingest.transcripts.entries import Reader, RecordPosition, TranscriptEntry, TranscriptHeader
 
-KIND = "openclaw"
+KIND, PI = "openclaw", "pi"
 
 _ROLES = frozenset(("user", "assistant", "system", "tool", "toolResult"))
+#: Fields that only headers of pi have.
+_PI_HEADER_KEYS = frozenset(("provider", "modelId", "thinkingLevel", "branchedFrom"))
 
 
 def recognises(records: list[dict[str, Any]]) -> bool:
@@ -32,12 +27,12 @@ def header(records: list[dict[str, Any]]) -> TranscriptHeader:
     for record in records:
         if record.get("type") == "session":
             return TranscriptHeader(
-                id=text_field(record, "id"),
-                version=int_field(record, "version"),
-                parent=text_field(record, "parentSession", "branchedFrom"),
-                started_at=first_time(record.get("timestamp")),
-                cwd=text_field(record, "cwd"),
-                title=text_field(record, "name", "title"),
+                id=fields.text(record, "id"),
+                version=fields.integer(record, "version"),
+                parent=fields.text(record, "parentSession", "branchedFrom"),
+                started_at=fields.time(record.get("timestamp")),
+                cwd=fields.text(record, "cwd"),
+                title=fields.text(record, "name", "title"),
             )
     return TranscriptHeader()
 
@@ -45,24 +40,24 @@ def header(records: list[dict[str, Any]]) -> TranscriptHeader:
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:
     """A message in its envelope or bare; everything else is opaque, the header outside the tree."""
     if "type" not in record and _is_message(record):
-        return [
-            TranscriptEntry(line, "message", text_field(record, "id"), created_at=message_time(record), message=record)
-        ]
-    kind, message = record_type(record), object_field(record, "message")
-    place = (text_field(record, "id"), text_field(record, "parentId"))
+        written = fields.message_time(record)
+        return [TranscriptEntry(line, "message", fields.text(record, "id"), None, written, message=record)]
+    kind, message = fields.kind(record), fields.object(record, "message")
+    place = (fields.text(record, "id"), fields.text(record, "parentId"))
     if kind == "message" and _is_message(message):
-        return [TranscriptEntry(line, kind, *place, message_time(message, record.get("timestamp")), message=message)]
-    written = first_time(record.get("timestamp"))
+        written = fields.message_time(message, record.get("timestamp"))
+        return [TranscriptEntry(line, kind, *place, written, message=message)]
+    written = fields.time(record.get("timestamp"))
     return [TranscriptEntry(line, kind, *place, written, record=record, is_loose=kind == "session")]
 
 
 def title(record: dict[str, Any]) -> str | None:
     """The name that a user gave the session."""
-    return text_field(record, "name") if record.get("type") == "session_info" else None
+    return fields.text(record, "name") if record.get("type") == "session_info" else None
 
 
 def _is_message(message: dict[str, Any]) -> bool:
-    return text_field(message, "role") in _ROLES and "content" in message
+    return fields.text(message, "role") in _ROLES and "content" in message
 
 
 def _is_enveloped(record: dict[str, Any]) -> bool:
@@ -70,3 +65,21 @@ def _is_enveloped(record: dict[str, Any]) -> bool:
 
 
 READER = Reader(KIND, recognises, entries, header, title=title)
+
+
+def is_pi(records: list[dict[str, Any]]) -> bool:
+    """A header that names a model, or records without ids."""
+    if not recognises(records):
+        return False
+    if any(is_pi_header(record) for record in records if record.get("type") == "session"):
+        return True
+    others = [record for record in records if record.get("type") == "message"]
+    return bool(others) and all("id" not in record for record in others)
+
+
+def is_pi_header(head: dict[str, Any]) -> bool:
+    """Whether a header has a field that OpenClaw's never have, such as the model's name."""
+    return not _PI_HEADER_KEYS.isdisjoint(head)
+
+
+PI_READER = replace(READER, kind=PI, recognises=is_pi)

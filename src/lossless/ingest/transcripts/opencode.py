@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
+from lossless.ingest.transcripts import fields
 from lossless.ingest.transcripts.entries import (
     BadLine,
     FileState,
@@ -15,11 +16,6 @@ from lossless.ingest.transcripts.entries import (
     TranscriptEntry,
     TranscriptHeader,
     WholeTranscript,
-    first_time,
-    object_field,
-    object_list,
-    record_type,
-    text_field,
 )
 from lossless.ingest.transcripts.records import file_state, is_sqlite, parse_object, read_document
 from lossless.store.bundles.other_programs import is_opencode, opencode_messages, opencode_sessions
@@ -28,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
     from typing import TypeAlias
+
+    from lossless.ingest.transcripts.entries import TranscriptLine
 
     #: A message and its parts, as dictionaries; or why one of them cannot be read.
     Stored: TypeAlias = tuple[dict[str, Any] | str, Sequence[dict[str, Any] | str]]
@@ -43,11 +41,11 @@ _UNTITLED = ("New session - ", "Child session - ")
 
 def recognises(records: list[dict[str, Any]]) -> bool:
     """A session's own record, alone or with its messages."""
-    return any(_is_session(object_field(record, "info") or record) for record in records)
+    return any(_is_session(fields.object(record, "info") or record) for record in records)
 
 
 def _is_session(info: dict[str, Any]) -> bool:
-    id = text_field(info, "id") or ""
+    id = fields.text(info, "id") or ""
     return id.startswith("ses") and "/" not in id and id.isprintable() and "projectID" in info  # it names a folder
 
 
@@ -65,9 +63,9 @@ def read_transcripts(path: Path) -> list[WholeTranscript]:
         ]
     state, document = file_state(path), read_document(path) or {}
     if "info" in document:
-        messages = object_list(document, "messages")
-        stored: list[Stored] = [(object_field(message, "info"), object_list(message, "parts")) for message in messages]
-        return [_transcript(state, object_field(document, "info"), lambda: stored)]
+        messages = fields.objects(document, "messages")
+        stored: list[Stored] = [(fields.object(one, "info"), fields.objects(one, "parts")) for one in messages]
+        return [_transcript(state, fields.object(document, "info"), lambda: stored)]
     if not _is_session(document):
         if state.size:
             raise BadInput("it is no session of OpenCode, or it is being written")
@@ -106,22 +104,22 @@ def _read_files(files: list[tuple[Path, list[Path]]]) -> list[Stored]:
 
 
 def _transcript(state: FileState, info: dict[str, Any], read: Callable[[], list[Stored]]) -> WholeTranscript:
-    title = text_field(info, "title")
+    title = fields.text(info, "title")
     header = TranscriptHeader(
-        id=text_field(info, "id"),
-        started_at=first_time(object_field(info, "time").get("created")),
-        cwd=text_field(info, "directory"),
+        id=fields.text(info, "id"),
+        started_at=fields.time(fields.object(info, "time").get("created")),
+        cwd=fields.text(info, "directory"),
         title=None if title and title.startswith(_UNTITLED) else title,
     )
     reverted = info.get("revert")
     revert = parse_object(reverted) if isinstance(reverted, str) else reverted
     read_all = partial(_read_entries, read, revert if isinstance(revert, dict) else {})
-    return WholeTranscript(state, header, read_all, text_field(info, "parentID"))
+    return WholeTranscript(state, header, read_all, fields.text(info, "parentID"))
 
 
 def _read_entries(
     read: Callable[[], list[Stored]], revert: dict[str, Any]
-) -> tuple[list[TranscriptEntry | BadLine], frozenset[str]]:
+) -> tuple[list[TranscriptLine], frozenset[str]]:
     """All entries in order, and the ids of those that the user has reverted: from a message or a part on."""
     stored = read()
     problems = [text for info, parts in stored for text in (info, *parts) if isinstance(text, str)]
@@ -129,9 +127,9 @@ def _read_entries(
         (info, [part for part in parts if isinstance(part, dict)]) for info, parts in stored if isinstance(info, dict)
     ]
     messages.sort(key=lambda message: (_created(message[0]) or 0, str(message[0].get("id"))))
-    found: list[TranscriptEntry | BadLine] = []
+    found: list[TranscriptLine] = []
     reverted: set[str] = set()
-    message_id, part_id = text_field(revert, "messageID"), text_field(revert, "partID") or ""
+    message_id, part_id = fields.text(revert, "messageID"), fields.text(revert, "partID") or ""
     is_reverted = False
     for number, (info, parts) in enumerate(messages, 1):
         entries = list(_entries_of(info, parts, RecordPosition(number, 0, 0)))
@@ -147,7 +145,7 @@ def _read_entries(
 
 
 def _created(info: dict[str, Any]) -> Any:
-    created = object_field(info, "time").get("created")
+    created = fields.object(info, "time").get("created")
     return created if isinstance(created, int | float) else None
 
 
@@ -156,7 +154,7 @@ def _entries_of(info: dict[str, Any], parts: list[dict[str, Any]], line: RecordP
 
     The first one has the id of the message, each other one that of its part.
     """
-    id, role, written = text_field(info, "id"), text_field(info, "role"), first_time(_created(info))
+    id, role, written = fields.text(info, "id"), fields.text(info, "role"), fields.time(_created(info))
     blocks: list[dict[str, Any]] = []
     results: list[TranscriptEntry] = []
     has_spoken = False
@@ -171,7 +169,7 @@ def _entries_of(info: dict[str, Any], parts: list[dict[str, Any]], line: RecordP
         results.clear()
 
     for part in parts:
-        kind, part_id = record_type(part), text_field(part, "id")
+        kind, part_id = fields.kind(part), fields.text(part, "id")
         block = _block(part, kind)
         if block is None:
             yield TranscriptEntry(line, kind, part_id, None, written, None, None, part)
@@ -181,7 +179,7 @@ def _entries_of(info: dict[str, Any], parts: list[dict[str, Any]], line: RecordP
             id = part_id
         blocks.append(block)
         if kind == "tool" and (result := _result(part)) is not None:
-            at = first_time(object_field(object_field(part, "state"), "time").get("end")) or written
+            at = fields.time(fields.object(fields.object(part, "state"), "time").get("end")) or written
             results.append(TranscriptEntry(line, "tool", part_id, None, at, None, result))
     yield from take_step()
     if not has_spoken:
@@ -190,16 +188,16 @@ def _entries_of(info: dict[str, Any], parts: list[dict[str, Any]], line: RecordP
 
 def _block(part: dict[str, Any], kind: str) -> dict[str, Any] | None:
     """What a part adds to its message; None for what is no part of the conversation (steps, snapshots, patches)."""
-    text = text_field(part, "text")
+    text = fields.text(part, "text")
     if kind == "text":
         return {"type": "text", "text": text} if text else None
     if kind == "reasoning":
         return {"type": "thinking", "thinking": text} if text else None
     if kind == "tool":
-        called = object_field(object_field(part, "state"), "input")
+        called = fields.object(fields.object(part, "state"), "input")
         return {"type": "toolCall", "id": part.get("callID"), "name": part.get("tool"), "arguments": called}
     if kind == "subtask":
-        return {"type": "text", "text": text_field(part, "prompt", "description") or ""}
+        return {"type": "text", "text": fields.text(part, "prompt", "description") or ""}
     return {key: part[key] for key in ("type", "mime", "filename", "url") if key in part} if kind == "file" else None
 
 
@@ -208,19 +206,19 @@ def _message(info: dict[str, Any], role: str | None, blocks: list[dict[str, Any]
         is_text = len(blocks) == 1 and blocks[0]["type"] == "text"
         return {"role": "user", "content": blocks[0]["text"] if is_text else blocks}
     message = {"role": role, "content": blocks, "api": KIND}
-    about = {"provider": text_field(info, "providerID"), "model": text_field(info, "modelID")}
+    about = {"provider": fields.text(info, "providerID"), "model": fields.text(info, "modelID")}
     kept = {key: info[key] for key in _KEPT if info.get(key) is not None}
     return message | {key: value for key, value in about.items() if value} | ({KIND: kept} if kept else {})
 
 
 def _result(part: dict[str, Any]) -> dict[str, Any] | None:
     """The result of a call as a message; None while it is running."""
-    state = object_field(part, "state")
+    state = fields.object(part, "state")
     is_error = state.get("status") == "error"
-    words = text_field(state, "error" if is_error else "output")
+    words = fields.text(state, "error" if is_error else "output")
     if state.get("status") not in ("completed", "error"):
         return None
-    files = [block for file in object_list(state, "attachments") if (block := _block(file, "file"))]
+    files = [block for file in fields.objects(state, "attachments") if (block := _block(file, "file"))]
     result = {"role": "toolResult", "toolCallId": part.get("callID"), "toolName": part.get("tool")}
     details = {key: state[key] for key in ("title", "metadata") if state.get(key)}
     content = [{"type": "text", "text": words or ""}, *files]

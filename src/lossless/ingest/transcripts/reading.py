@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput, BadMessage, LosslessError
-from lossless.ingest.transcripts import chatgpt, claude_code, codex, gemini, jsonl, openclaw, opencode, pi
+from lossless.ingest.transcripts import chatgpt, claude_code, codex, fields, gemini, jsonl, openclaw, opencode
 from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
@@ -23,11 +23,6 @@ from lossless.ingest.transcripts.entries import (
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
-    int_field,
-    message_time,
-    object_field,
-    text_field,
-    title_from_prompt,
 )
 from lossless.ingest.transcripts.records import (
     file_state,
@@ -43,27 +38,12 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import Reader, Record, WholeTranscript
+    from lossless.ingest.transcripts.entries import Reader, Record, TranscriptLine, WholeTranscript
 
-__all__ = [
-    "KINDS",
-    "WHOLE_KINDS",
-    "ListedTranscript",
-    "Transcript",
-    "appended_entries",
-    "detect_kind",
-    "detect_other_kind",
-    "entries_from_objects",
-    "first_records",
-    "kind_of_head",
-    "open_transcript",
-    "open_whole_transcripts",
-    "reopen_transcript",
-]
-
-KINDS = {module.KIND: module.READER for module in (chatgpt, codex, claude_code, pi, openclaw, jsonl)}
+_READERS = (chatgpt.READER, codex.READER, claude_code.READER, openclaw.PI_READER, openclaw.READER, jsonl.READER)
+KINDS = {reader.kind: reader for reader in _READERS}
 #: Kinds whose files change in place, so that they are always read as a whole.
-WHOLE_KINDS = {module.KIND: module.READER for module in (opencode, gemini)}
+WHOLE_KINDS = {reader.kind: reader for reader in (opencode.READER, gemini.READER)}
 
 _NONE = 0
 _ANSWER = 1
@@ -275,7 +255,7 @@ def reopen_transcript(kind: str, state: FileState, header: TranscriptHeader) -> 
     return Transcript(KINDS[kind], state, header, is_array=False)
 
 
-def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptLine]:
     """The entries of a file of lines from byte `start` on, where line `number` begins."""
     return reopen_transcript(kind, file_state(path), TranscriptHeader()).appended(start, number)
 
@@ -295,7 +275,7 @@ class Transcript:
         self._bad_lines = 0
         self._last: RecordPosition | None = None
 
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptLine]:
         """All entries in file order, of every lane; from byte `start` on, where line `number` begins.
 
         To continue later, pass the `end` of the last line and its number plus one. An array is always read from its
@@ -304,19 +284,19 @@ class Transcript:
         where = (0, 1) if self.is_array else (start, number)
         return self._entries(_records(self.state, *where, in_array=self.is_array))
 
-    def _entries(self, records: Iterator[Record]) -> Iterator[TranscriptEntry | BadLine]:
+    def _entries(self, records: Iterator[Record]) -> Iterator[TranscriptLine]:
         for record in records:
             if isinstance(record, BadLine):
                 yield record
             else:
                 yield from self._reader.entries(record[1], record[0])
 
-    def grown(self, growth: tuple[int, bytes], start: int, number: int) -> Iterator[TranscriptEntry | BadLine]:
+    def grown(self, growth: tuple[int, bytes], start: int, number: int) -> Iterator[TranscriptLine]:
         """Like `appended`, from bytes that are already read: their position in the file, and they themselves."""
         base, data = growth
         return self._entries(read_lines_of(BytesIO(data), base + len(data), start, number, base=base))
 
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:
+    def path(self, lane: str | None = None) -> Iterator[TranscriptLine]:
         """The messages of a lane, from its root to its last entry, without abandoned branches.
 
         Opaque entries keep their positions. Unreadable lines come with the main lane. Raises BadInput when the file is
@@ -406,7 +386,7 @@ class Transcript:
             lanes[None].header = replace(lanes[None].header, title=title)
         return now
 
-    def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptEntry | BadLine, int]]:
+    def _placed(self, lane: str | None, found: Lane) -> Iterator[tuple[TranscriptLine, int]]:
         """The entries of a lane, each with its position in the lane's tree; -1 outside it."""
         place, rewritten = 0, BadInput(f"{str(self.state.path)!r} was rewritten while it was read")
         for at in range(0, len(found.spans), 3):
@@ -428,7 +408,7 @@ class Transcript:
         if place != len(found.tree):
             raise rewritten
 
-    def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptEntry | BadLine]:
+    def _reordered(self, lane: str | None, found: Lane, order: array[int]) -> Iterator[TranscriptLine]:
         """The entries at these positions, in this order; those outside the tree come first."""
         lines: array[int] = array("Q")
         for entry, place in self._placed(lane, found):
@@ -451,13 +431,13 @@ class ListedTranscript(Transcript):
         self.source, self._reader = source, (KINDS | WHOLE_KINDS)[kind]
 
     @cached_property
-    def _listed(self) -> tuple[Sequence[TranscriptEntry | BadLine], frozenset[str]]:
+    def _listed(self) -> tuple[Sequence[TranscriptLine], frozenset[str]]:
         return self.source.read()
 
-    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+    def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptLine]:  # noqa: ARG002
         return iter(self._listed[0])
 
-    def path(self, lane: str | None = None) -> Iterator[TranscriptEntry | BadLine]:  # noqa: ARG002
+    def path(self, lane: str | None = None) -> Iterator[TranscriptLine]:  # noqa: ARG002
         entries, taken_back = self._listed
         return (entry for entry in entries if isinstance(entry, BadLine) or entry.id not in taken_back)
 
@@ -475,7 +455,7 @@ class ListedTranscript(Transcript):
         prompts = (
             message["content"] for message in messages if isinstance(message, dict) and message["role"] == "user"
         )
-        return replace(self.header, title=next(filter(None, map(title_from_prompt, prompts)), None))
+        return replace(self.header, title=next(filter(None, map(fields.title, prompts)), None))
 
     def counts(self) -> Counter[str]:
         return Counter(entry.kind for entry in self._listed[0] if not isinstance(entry, BadLine))
@@ -522,26 +502,26 @@ def entries_from_objects(objects: Iterable[MessageLike]) -> list[TranscriptEntry
 def _object_entry(value: Any, index: int) -> TranscriptEntry:
     line = RecordPosition(index + 1, 0, 0)
     if isinstance(value, Incoming):
-        found = value.message.created_at if isinstance(value.message, Message) else message_time(dict(value.message))
-        return TranscriptEntry(
-            line, "message", value.entry_id, created_at=value.created_at or found, message=value.message
-        )
+        message = value.message
+        found = message.created_at if isinstance(message, Message) else fields.message_time(dict(message))
+        return TranscriptEntry(line, "message", value.entry_id, None, value.created_at or found, message=message)
     if isinstance(value, Message):
         return TranscriptEntry(line, "message", created_at=value.created_at, message=value)
     if not isinstance(value, dict):
         raise BadMessage(f"a message is an object (a dict), not {type(value).__name__}", index=index)
     if "entryId" in value:
-        message = object_field(value, "message")
+        message = fields.object(value, "message")
         is_message = jsonl.is_message(message)
         return TranscriptEntry(
-            RecordPosition(int_field(value, "seq") or line.number, 0, 0),
+            RecordPosition(fields.integer(value, "seq") or line.number, 0, 0),
             "message" if is_message else "unknown",
-            text_field(value, "entryId"),
-            text_field(value, "parentId"),
-            message_time(message, value.get("createdAt")),
+            fields.text(value, "entryId"),
+            fields.text(value, "parentId"),
+            fields.message_time(message, value.get("createdAt")),
             message=message if is_message else None,
             record={} if is_message else value,
         )
     if jsonl.is_message(value):
-        return TranscriptEntry(line, "message", text_field(value, "id"), created_at=message_time(value), message=value)
+        written = fields.message_time(value)
+        return TranscriptEntry(line, "message", fields.text(value, "id"), None, written, message=value)
     return openclaw.entries(value, line)[0]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput, NotFound, Stale
-from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
+from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -297,7 +297,7 @@ def _check_merge(archive: Archive, conversation_id: int, entry: LogEntry) -> Non
             raise _refused(entry, f"conversation {id_}, which was merged, is not in the archive") from None
         if session_key != key:
             raise _refused(entry, f"conversation {id_} is of another session than the one that was merged")
-        if ConversationMerger(archive).last_seq(id_):
+        if archive.messages.last_seq(id_):
             raise _refused(entry, f"conversation {id_}, which was merged, has new messages of its own")
         items = [item for _, item in source["context"]]
         seqs = _require_own(archive, conversation_id, entry, [*items, *source["summaries"]])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -72,7 +72,7 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
         places = [item_id(item) for item in context]
         there = set(places)
         if summary_id not in there:
-            above = _summary_above(archive, summary_id, there)
+            above = next((id_ for id_ in SurgeryWrites(archive).above([summary_id]) if id_ in there), None)
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
             raise BadInput(
                 f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
@@ -116,19 +116,6 @@ def apply_dissolve(archive: Archive, work: DissolvePlan, now: datetime, backup: 
             "dissolve", "dissolve", None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
         )
         return step.log(work.conversation_id, change, (summary_id,), former)
-
-
-def _summary_above(archive: Archive, summary_id: str, there: set[int | str]) -> str | None:
-    """A summary of the context made of this one, at any depth; None when there is none."""
-    seen, waiting = {summary_id}, deque([summary_id])
-    while waiting:
-        for user in archive.summaries.used_in(waiting.popleft()):
-            if user in there:
-                return user
-            if user not in seen:
-                seen.add(user)
-                waiting.append(user)
-    return None
 
 
 @dataclass(frozen=True, slots=True)

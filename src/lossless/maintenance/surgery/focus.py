@@ -309,7 +309,7 @@ def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: dateti
         conversation = archive.conversations.get(work.conversation_id)
         active = archive.prompts.active_brief(work.conversation_id)
         step.check(work.previous_id, active.id if active else None)
-        newest = briefs.last_seq(work.conversation_id)
+        newest = archive.messages.last_seq(work.conversation_id)
         raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
         brief = StoredBrief(
             focus_id(str(uuid4())), work.conversation_id, work.prompt, made.content,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.maintenance import repair
-from lossless.maintenance.engine_parts import EngineGroup, forward, forward_session
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, forward_session
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting, undo
 from lossless.maintenance.surgery.rewriting import DraftWriter
 
@@ -32,6 +32,7 @@ class Surgery(EngineGroup):
 
     # --- plans; planning changes nothing ---
 
+    backups = forward(lambda parts: parts, EngineParts.backups)
     plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
     plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
     splits = forward(lambda parts: parts.archive, merge.find_splits)
@@ -121,10 +122,6 @@ class Surgery(EngineGroup):
     def unfocus(self, session: SessionRef) -> OperationReport:
         """Deactivate the brief: the summaries that it replaced are shown again."""
         return focus.unfocus(self._archive, self._parts.conversation_id(session), self._parts.clock())
-
-    def backups(self) -> BackupMaker:
-        """How to copy the archive before a surgery; None without a file."""
-        return self._parts.backups()
 
     @property
     def writer(self) -> DraftWriter:

@@ -21,7 +21,7 @@ from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import ConversationMerger, SurgeryWrites
+from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,7 +88,7 @@ class MergePlan:
 def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitSession]:
     """Sessions that were split; what was closed on purpose does not count."""
     found = []
-    for (key, target), rows in groupby(ConversationMerger(archive).splits(session_key), key=itemgetter(0, 1)):
+    for (key, target), rows in groupby(SurgeryWrites(archive).splits(session_key), key=itemgetter(0, 1)):
         group = [
             (source, cause, messages, overlaps)
             for _, _, source, cause, messages, overlaps in rows
@@ -135,7 +135,7 @@ def apply_merge(
     with applying(archive, now, backup, "rollover-splits") as step:
         planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
         step.check(planned.essence, work.essence)
-        merging = ConversationMerger(archive)
+        merging = SurgeryWrites(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
         own_head, own_rest = _context(archive, target)
@@ -143,7 +143,7 @@ def apply_merge(
         superseded = [item_id(item) for head, _ in contexts for item in head]
         moved = [item for _, rest in contexts for item in rest]
         joined = [*own_head, *moved, *own_rest]
-        offsets = list(accumulate((merging.last_seq(id_) for id_ in sources), initial=0))
+        offsets = list(accumulate((archive.messages.last_seq(id_) for id_ in sources), initial=0))
         taken = [
             merging.snapshot(id_, offset, [target, *sources[n + 1 :]])
             for n, (id_, offset) in enumerate(zip(sources, offsets, strict=False))
@@ -172,7 +172,7 @@ def apply_merge(
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
     """Give every source back its own rows; messages that came since stay in the active one. In a transaction."""
-    merging, detail = ConversationMerger(archive), entry.detail
+    merging, detail = SurgeryWrites(archive), entry.detail
     gone = {item for source in detail["sources"] for _, item in source["context"]}
     stays = [item for item in archive.context.items(conversation_id) if item_id(item) not in gone]
     archive.context.set_items(conversation_id, [(item.ordinal, item_id(item)) for item in stays], now)
@@ -263,7 +263,7 @@ def plan_transplant(
             sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)})
         )
         messages = tuple(sorted(places, key=lambda id_: places[id_]))
-        carried = {id_ for ids in ConversationMerger(archive).files_of(messages).values() for id_ in ids}
+        carried = {id_ for ids in SurgeryWrites(archive).files_of(messages).values() for id_ in ids}
         files = tuple(sorted(archive.files.many(carried.union(*(one.file_ids for one in summaries)))))
         before = token_sum(archive.context.items(target_id))
         heads = preview_items(archive, roots)
@@ -279,13 +279,13 @@ def apply_transplant(
         wanted = [str(root.id) for root in work.roots]
         planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
         step.check(planned.essence, work.essence)
-        operations, copying = SurgeryWrites(archive), ConversationMerger(archive)
+        operations = SurgeryWrites(archive)
         names = _copy_files(archive, vault, work, now)
-        copying.shift(work.target_id, len(work.message_ids))
-        places = copying.copy_messages(work.target_id, work.message_ids)
-        for old, carried in copying.files_of(work.message_ids).items():
-            copying.rename_files(places[old], {id_: names[id_] for id_ in carried if id_ in names})
-        copying.index_copies(list(places.values()))
+        operations.shift(work.target_id, len(work.message_ids))
+        places = operations.copy_messages(work.target_id, work.message_ids)
+        for old, carried in operations.files_of(work.message_ids).items():
+            operations.rename_files(places[old], {id_: names[id_] for id_ in carried if id_ in names})
+        operations.index_copies(list(places.values()))
         ids = _copy_summaries(archive, work, places, names, now)
         roots = tuple(ids[id_] for id_ in wanted)
         prompts, first = archive.context.preamble(work.target_id)
@@ -314,17 +314,17 @@ def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tupl
 
 def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> None:
     """Remove the copies of a transplant; needs a transaction. Files without rows are left for `lcm files gc`."""
-    operations, copying = SurgeryWrites(archive), ConversationMerger(archive)
-    copying.take_out_summaries(conversation_id, [str(id_) for id_ in entry.added])
+    operations = SurgeryWrites(archive)
+    operations.take_out_summaries(conversation_id, [str(id_) for id_ in entry.added])
     for id_ in reversed(entry.detail["summaries"]):
         operations.purge(id_)
-    copying.remove_messages(conversation_id, entry.detail["messages"])
-    copying.shift(conversation_id, -len(entry.detail["messages"]))
+    operations.remove_messages(conversation_id, entry.detail["messages"])
+    operations.shift(conversation_id, -len(entry.detail["messages"]))
     archive.files.remove(set(entry.detail["files"]) - archive.files.referenced_ids())
 
 
 def _refuse_duplicates(archive: Archive, summaries: Sequence[Summary], target_id: int) -> None:
-    texts = ConversationMerger(archive).summary_texts(target_id)
+    texts = SurgeryWrites(archive).summary_texts(target_id)
     named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
     files = archive.files.many(named)
     there = {_digest(text, files): id_ for id_, text in texts.items()}

@@ -13,17 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.source_text import (
-    DIRECTIVE_MARKER,
-    FALLBACK_MARKER,
-    TRUNCATED_PREFIX,
-    SourceMessage,
-    SourceSummary,
-    condensed_text,
-    leaf_text,
-    source_message,
-    source_summary,
-)
+from lossless.compaction import source_text
 from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
@@ -114,13 +104,13 @@ def find_marker(content: str, model: str) -> BrokenMarker | None:
     text = content.strip()
     if not text:
         return "empty"
-    if text.startswith(FALLBACK_MARKER):
+    if text.startswith(source_text.FALLBACK_MARKER):
         return "old"
-    if DIRECTIVE_MARKER in text:
+    if source_text.DIRECTIVE_MARKER in text:
         return "fallback"
-    if TRUNCATED_PREFIX in text[-_NEW_WITHIN:]:
+    if source_text.TRUNCATED_PREFIX in text[-_NEW_WITHIN:]:
         return "new"
-    if FALLBACK_MARKER in text[-_FALLBACK_WITHIN:]:
+    if source_text.FALLBACK_MARKER in text[-_FALLBACK_WITHIN:]:
         return "fallback"
     if model == EMERGENCY_MODEL or (model == "unknown" and EMERGENCY_TEXT in text):
         return "emergency"
@@ -382,10 +372,10 @@ def summary_source(
         before = archive.summaries.many(SurgeryWrites(archive).before(summary.id, count)) if count else ()
         previous = "\n\n".join(_with_draft(other, accepted).content for other in before)
     if sources:
-        sections = tuple(source_summary(source) for source in sources)
+        sections = tuple(source_text.source_summary(source) for source in sources)
         return SummarySource(sections, summary.depth, sum(source.tokens for source in sources), previous)
     tags = summariser.settings.strip_injected_context_tags
-    lines = tuple(source_message(message, tags) for message in messages)
+    lines = tuple(source_text.source_message(message, tags) for message in messages)
     return SummarySource(lines, 0, sum(message.message.tokens for message in messages), previous)
 
 
@@ -437,8 +427,26 @@ def draft_all(
     accepted: dict[str, SummaryDraft] = {}
     if not work.targets:
         return
-    failures = 0
+    archive, failures = writer.archive, 0
     waiting = [(target, "") for target in work.targets]
+
+    def queue_outgrown(made: SummaryDraft, *, is_asked: bool) -> None:
+        """Queue summaries above a draft that would no longer be smaller than their sources, after what is below them.
+
+        A repair without a model does not change what a model wrote.
+        """
+        known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
+        because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
+        for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
+            sources = archive.summaries.many(user.source_ids)
+            weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
+            is_outgrown = weight <= user.tokens < sum(source.tokens for source in sources)
+            is_ours = user.conversation_id == work.conversation_id and user.id not in known
+            if is_outgrown and is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
+                below = set(SurgeryWrites(archive).below([user.id]))
+                place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
+                waiting.insert(place, (rewrite_target(archive, user, user.model), because))
+
     with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
         while waiting:
             target, because = waiting.pop(0)
@@ -453,36 +461,10 @@ def draft_all(
             if made.refusal is None and (accept is None or accept(made)):
                 accepted[made.summary_id] = made
                 if work.is_upward:
-                    _queue_outgrown(writer.archive, work, accepted, waiting, made, is_asked=ask is not None)
+                    queue_outgrown(made, is_asked=ask is not None)
             yield made
             if made.is_last:
                 return
-
-
-def _queue_outgrown(
-    archive: Archive,
-    work: RewritePlan,
-    accepted: Mapping[str, SummaryDraft],
-    waiting: list[tuple[RewriteTarget, str]],
-    made: SummaryDraft,
-    *,
-    is_asked: bool,
-) -> None:
-    """Queue the summaries above a draft that would no longer be smaller than their sources, after what is below them.
-
-    A repair without a model does not change what a model wrote.
-    """
-    known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
-    for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
-        sources = archive.summaries.many(user.source_ids)
-        weight = sum(accepted[one.id].tokens if one.id in accepted else one.tokens for one in sources)
-        is_outgrown = weight <= user.tokens < sum(source.tokens for source in sources)
-        is_ours = user.conversation_id == work.conversation_id and user.id not in known
-        if is_outgrown and is_ours and (is_asked or work.action == "rewrite" or user.model == EXTRACTIVE_MODEL):
-            below = set(SurgeryWrites(archive).below([user.id]))
-            place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
-            because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
-            waiting.insert(place, (rewrite_target(archive, user, user.model), because))
 
 
 def apply_rewrite(
@@ -627,10 +609,14 @@ def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryProm
     """The first prompt for a summary of a source, with the summariser's template."""
     style = summariser.style
     if source.depth == 0:
-        text = leaf_text([part for part in source.parts if isinstance(part, SourceMessage)], style.timezone)
+        text = source_text.leaf_text(
+            [part for part in source.parts if isinstance(part, source_text.SourceMessage)], style.timezone
+        )
         target = leaf_target(estimate_tokens(text), style.leaf_target_tokens)
     else:
-        text = condensed_text([part for part in source.parts if isinstance(part, SourceSummary)], style.timezone)
+        text = source_text.condensed_text(
+            [part for part in source.parts if isinstance(part, source_text.SourceSummary)], style.timezone
+        )
         target = condensed_target(style.condensed_target_tokens)
     return render_prompt(
         text,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.references import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
+from lossless.files.document import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import write_payloads
 from lossless.store.maintenance.deletion import ConversationRemover
 
@@ -48,7 +48,8 @@ def plan_backfilled_stubs(
     """Which tool results would get a file."""
     with archive.reading():
         found = archive.files.large_outputs(threshold_bytes, conversation_id)
-        return plan_stubs((_output(archive.files, row) for row in found), limit)
+        named = (row if row.tool else replace(row, tool=_call(archive.files, row)[0]) for row in found)
+        return plan_stubs(named, limit)
 
 
 def apply_backfilled_stubs(
@@ -79,13 +80,10 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
     return len(marks), len(unused)
 
 
-def _output(files: LargeFileRows, row: StoredToolOutput) -> StoredToolOutput:
-    call = None if row.tool else _call(files, row)
-    return replace(row, tool=call[0]) if call else row
-
-
-def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None] | None:
-    return None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
+def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None]:
+    """The tool that a result is of, and its input."""
+    call = None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
+    return call or (None, None)
 
 
 def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetime) -> bool:
@@ -93,8 +91,7 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     stored = archive.messages.many([output.message_id])
     if not stored or stored[0].file_id is not None:
         return False
-    call = _call(archive.files, output)
-    payload = stub_payload(output, stored[0].message.content, call[1] if call else None)
+    payload = stub_payload(output, stored[0].message.content, _call(archive.files, output)[1])
     archive.files.add(write_payloads(archive.files.many, vault, output.conversation_id, [payload], now))
     archive.files.set_stub(output.message_id, payload.file_id)
     return True
@@ -138,9 +135,11 @@ def plan_replacements(
             entry_id, message = entries.get(call_id, (None, {}))
             if entry_id is None or calls[call_id] > 1:
                 continue
-            replacement = _shorter_entry(entry_id, message, _short_form(archive, message_id, content, file_id))
-            if replacement is not None:
-                found.append(replacement)
+            short = _short_form(archive, message_id, content, file_id)
+            freed = 0 if short is None else _text_size(message.get("content")) - _text_size(short)
+            if freed > 0:  # else it would be no shorter
+                changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
+                found.append(EntryReplacement(entry_id, changed, freed))
     return found
 
 
@@ -189,17 +188,6 @@ def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -
     tool = next((part.name for part in archive.messages.get(message_id).message.tool_results), None)
     size = stored.byte_size or len(content.encode("utf-8", "replace"))
     return tool_reference(stored.id, tool, size, stored.exploration_summary or "")
-
-
-def _shorter_entry(entry_id: str, message: JsonObject, short: str | None) -> EntryReplacement | None:
-    """The entry with its text replaced, when that makes it shorter."""
-    if short is None:
-        return None
-    freed = _text_size(message.get("content")) - len(short.encode("utf-8", "replace"))
-    if freed <= 0:
-        return None
-    changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
-    return EntryReplacement(entry_id, changed, freed)
 
 
 def _text_size(content: Json) -> int:

@@ -1,5 +1,5 @@
-"""Whole conversations as rows, from an archive or any lossless-claw file; foreign values are fitted to their
-columns.
+"""Whole conversations as rows: read from an archive or any lossless-claw file, with foreign values fitted to their
+columns, and written into an archive under free ids, indexed, in the caller's transaction.
 """
 
 from __future__ import annotations
@@ -10,13 +10,19 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lossless.model.identity import identity_hash
-from lossless.store.database import TableAccess, by_ids, column_text, group_rows, load_queries
-from lossless.store.migrate import base_columns
+from lossless.model.budget import message_budget_tokens
+from lossless.model.identity import fingerprint, identity_hash, part_id
+from lossless.store.database import Sql, TableAccess, by_ids, column_text, group_rows, load_queries
+from lossless.store.messages import index_digest, indexed_text
+from lossless.store.migrate import added_tables, base_columns
+from lossless.store.rows import PartRow, unpack_message
+from lossless.store.versions import VERSION_COLUMNS, MessageCopy, StoredWording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from lossless.model.messages import Message
+    from lossless.store.archive import Archive
     from lossless.store.database import Database
 
 #: Larger counts are nonsense, and their sums would overflow.
@@ -121,7 +127,6 @@ _KEY = (
     "token_count", "content",
 )  # fmt: skip
 EXTRA_COLUMNS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
-VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
 CONVERSATION_COLUMNS = (
     "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
     "bootstrapped_at", "created_at", "updated_at",
@@ -141,10 +146,7 @@ SIDE_TABLES = {
     "conversation_compaction_telemetry": "conversation_id", "conversation_compaction_maintenance": "conversation_id",
 }  # fmt: skip
 #: Our own tables: lossless-claw has none of them, and later versions of ours may add columns.
-OWN_TABLES = (
-    "pins", "hidden_items", "context_log", "turn_keys", "last_windows", "ingest_state", "transcript_state",
-    "transcript_epochs", "transcript_records", "fork_sources", "conversation_extras",
-)  # fmt: skip
+OWN_TABLES = tuple(table for table in SIDE_TABLES if table in added_tables())
 #: Remains of permanently deleted conversations; not part of any conversation.
 PRUNED_TABLE = "pruned_histories"
 FORMER_SUMMARY_COLUMNS = ("log_id", "summary_id", "state")
@@ -202,7 +204,6 @@ class BundleReader(TableAccess):
         self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
 
     def conversations(self) -> list[RowValues]:
-        """All conversations, by number."""
         return _dicts(CONVERSATION_COLUMNS, self._rows("conversations"))
 
     def bundle(self, conversation: RowValues) -> Bundle:
@@ -231,7 +232,6 @@ class BundleReader(TableAccess):
         return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
 
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
-        """What identifies the messages of a conversation, in order."""
         keys = []
         for row in self._rows("keys", conversation_id=conversation_id):
             one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
@@ -342,3 +342,186 @@ def insert_summaries(database: Database, conversation_id: object, summaries: Seq
     for query, name in (("link_message", "messages"), ("link_source", "sources")):
         links = [(one["summary_id"], id_, n) for one in summaries for n, id_ in enumerate(one[name])]
         database.run_many(load_queries("summaries")[query], links)
+
+
+_QUERIES = load_queries("bundles")
+_MESSAGES = load_queries("messages")
+#: The columns of a new message in the order of its query; None is its conversation.
+_ROW = (
+    "message_id", None, "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
+    "transcript_entry_id", "created_at", "stable_event_key", "large_content",
+)  # fmt: skip
+#: Larger numbers would leave none for new conversations.
+_LAST = 1 << 40
+
+
+class BundleWriter(BundleReader):
+    """Finds what an archive already has, and writes the rest. Ids in the values are the archive's own."""
+
+    hidden: Sql[[int], dict[int | str, str]] = Sql("pairs", "conversation_id")
+    turn_keys: Sql[[int], frozenset[str]] = Sql("set", "conversation_id")
+
+    def __init__(self, archive: Archive) -> None:
+        super().__init__(archive.database)
+        self._archive = archive
+
+    def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
+        """Conversations that a key and a run id may refer to."""
+        found = self._rows("candidates", session_key=session_key, session_id=session_id)
+        names = ("conversation_id", "session_id", "session_key", "created_at")
+        return [dict(zip(names, row, strict=True)) for row in found]
+
+    def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
+        """Whether a conversation can have these numbers here."""
+        if not isinstance(conversation_id, int) or not all(isinstance(id_, int) for id_ in message_ids):
+            return False
+        if self._row("conversation_there", conversation_id=conversation_id):
+            return False
+        return self._count("taken_messages", by_ids(message_ids)) == 0
+
+    def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
+        """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
+        return dict(self._rows(f"taken_{what}", by_ids(ids)))
+
+    def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
+        """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
+        is_usable = all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given)
+        if is_usable and not self._count(f"taken_{table}", by_ids(given)):
+            return list(given)
+        first = self._count("next_number", table=table)
+        return list(range(first, first + len(given)))
+
+    def has_active(self, session_key: str | None) -> bool:
+        return self._row("is_active", session_key=session_key) is not None
+
+    def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
+        """What is pinned: a message, or a text."""
+        return set(self._rows("pinned", conversation_id=conversation_id))
+
+    def next_places(self, conversation_id: int) -> tuple[int, int]:
+        return self._row("next_message", conversation_id=conversation_id) or (1, 1)
+
+    def put_conversation(self, values: RowValues) -> int:
+        """Add a conversation; without a number it gets the next one."""
+        insert_rows(self._db, "conversations", [values])
+        return self._db.last_id()
+
+    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
+        """Add messages with their parts, indexed, but not in a context."""
+        read = [_read(message) for message in messages]
+        texts = [indexed_text(decoded.content, decoded) for decoded in read]
+        rows = [tuple(message[name] if name else conversation_id for name in _ROW) for message in messages]
+        self._db.run_many(_MESSAGES["insert"], rows)
+        self._db.run_many(
+            _MESSAGES["insert_extras"],
+            [
+                (message["message_id"], message["fingerprint"] or fingerprint(decoded), index_digest(text),
+                 1 if message["claimed"] is None else message["claimed"], message["preamble"] or 0, message["format"],
+                 message["skeleton"], message_budget_tokens(decoded))
+                for message, decoded, text in zip(messages, read, texts, strict=True)
+            ],
+        )  # fmt: skip
+        self._put_parts(session_id, messages)
+        for message in messages:
+            if versions := message.get("versions"):
+                self._archive.versions.put(message["message_id"], versions)
+        self._archive.index.add_texts(zip([message["message_id"] for message in messages], texts, strict=True))
+        if "messages_fts" in self._archive.index.upstream:
+            self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
+
+    def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
+        parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
+        if not parts:
+            return
+        foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
+        taken = set(self._column("taken_parts", ids=foreign))
+        for part in parts:
+            given = part.get("part_id")
+            if _is_ours(given):
+                part["part_id"] = f"{part['message_id']}.{part['ordinal']}"
+            elif given in taken:
+                part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
+            part.setdefault("session_id", session_id)
+        insert_rows(self._db, "message_parts", parts)
+
+    def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
+        """Add summaries with links to their messages and sources, sources first, indexed."""
+        insert_summaries(self._db, conversation_id, summaries)
+        insert_rows(self._db, "stale_summaries", stale_rows(summaries))
+        for one in summaries:
+            self._archive.index.put_summary(one["summary_id"], one["content"])
+            self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
+
+    def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
+        self._run("clear_context", conversation_id=conversation_id)
+        self.put_beside("context_items", conversation_id, items)
+
+    def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
+        """Add rows to one of the other tables."""
+        is_linked = table in ("focus_brief_sources", "former_summaries")  # they have no conversation of their own
+        rows = values if is_linked else [one | {"conversation_id": conversation_id} for one in values]
+        insert_rows(self._db, table, rows)
+
+    def lacks_pruned(self, row: RowValues) -> bool:
+        return self._row("pruned_there", row) is None
+
+    def put_pruned(self, rows: Sequence[RowValues]) -> None:
+        """Add the remains of deleted conversations, under their numbers where these are free."""
+        homeless = []
+        for row in rows:
+            if abs(row["number"]) < _LAST and self.is_free(row["number"], ()):
+                insert_rows(self._db, PRUNED_TABLE, [row])
+            else:
+                homeless.append(row)
+        first = self._count("pruned_before") - len(homeless)
+        numbered = [row | {"number": first + n} for n, row in enumerate(homeless)]
+        insert_rows(self._db, PRUNED_TABLE, numbered)
+        if rows:
+            reserve_conversation_ids(self._db)
+
+    def rely(self, forks: Sequence[tuple[int, int]]) -> None:
+        """Record that forks depend on other conversations for their older history."""
+        self._run_many("rely", forks)
+
+    def forget_messages(self, conversation_id: int, reason: str) -> None:
+        """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
+        self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
+
+
+def reserve_conversation_ids(database: Database) -> None:
+    """Ensure that no new conversation gets the number of a deleted one."""
+    if database.row(_QUERIES["numbers_known"]) is None:
+        database.run(_QUERIES["begin_numbers"])
+    database.run(_QUERIES["lift_numbers"])
+
+
+def _is_ours(given: Any) -> bool:
+    """Whether a part's id is ours: derived from the message's id and the ordinal."""
+    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
+
+
+def _part_rows(message: RowValues) -> list[PartRow]:
+    return [
+        PartRow(
+            part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
+            part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
+        )
+        for part in message["parts"]
+    ]  # fmt: skip
+
+
+def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
+    """An existing message, for comparison with the incoming one."""
+    wording = StoredWording(
+        message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
+        message["stable_event_key"], message["token_count"] or 0,
+    )  # fmt: skip
+    return MessageCopy(wording, message.get("versions", ()), is_other)
+
+
+def _read(message: RowValues) -> Message:
+    """The message in the columns, without its original."""
+    return unpack_message(
+        message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
+        message["stable_event_key"],
+    )  # fmt: skip

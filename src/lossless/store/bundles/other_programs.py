@@ -16,7 +16,6 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
 from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.bundles.writer import reserve_conversation_ids
 from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
 
 if TYPE_CHECKING:
@@ -74,7 +73,6 @@ _OPENCODE_QUERIES = load_queries("opencode")
 
 
 def is_opencode(path: Path) -> bool:
-    """Whether a SQLite file is OpenCode's database."""
     with _foreign_file(path) as database:
         return {"session", "message", "part"} <= set(database.column(_TABLES))
 
@@ -215,7 +213,7 @@ class ClawFile(TableAccess):
         """Write the remains of deleted conversations, under their old numbers."""
         if self._ours and rows:
             bundles.insert_rows(self._db, bundles.PRUNED_TABLE, rows)
-            reserve_conversation_ids(self._db)
+            bundles.reserve_conversation_ids(self._db)
 
     def counts(self) -> tuple[int, ...]:
         """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
@@ -298,7 +296,6 @@ class RemnicFile(TableAccess):
         return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        """Existing parts: message and ordinal."""
         return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
 
     def next_message(self) -> int:
@@ -314,7 +311,6 @@ class RemnicFile(TableAccess):
         return self._count("newest_message"), self._count("newest_node")
 
     def index_since(self, marks: tuple[int, int]) -> None:
-        """Add new rows to Remnic's search index."""
         self._run("index_messages", after=marks[0])
         self._run("index_nodes", after=marks[1])
 

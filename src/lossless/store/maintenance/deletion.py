@@ -21,6 +21,7 @@ from lossless.store.conversations import TranscriptRecords, pack_record
 from lossless.store.database import (
     PASSAGE_BASE,
     Database,
+    Sql,
     TableAccess,
     by_ids,
     column_texts,
@@ -44,6 +45,7 @@ KEPT_TABLES = frozenset({"spend_ledger"})
 #: Deleted last, when nothing refers to them.
 _LAST = ("summaries", "messages", "conversations")
 _OURS = "(SELECT value FROM json_each(:ids))"
+_QUERIES = load_queries("retention")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,14 +79,17 @@ class ConversationRemover(TableAccess):
     """Measures conversations, and deletes them."""
 
     queries = load_queries("retention")
-
-    def held(self) -> list[ConversationSize]:
-        """All conversations, least recently active first."""
-        return self._records(ConversationSize, "conversations")
-
-    def borrowed(self) -> set[tuple[int, int]]:
-        """Pairs of conversations of which the first holds something that belongs to the second."""
-        return set(self._rows("borrowed"))
+    #: All conversations, least recently active first.
+    held: Sql[[], list[ConversationSize]] = Sql("records", "", "conversations", ConversationSize)
+    #: Pairs of conversations of which the first holds something that belongs to the second.
+    borrowed: Sql[[], list[tuple[int, int]]] = Sql("rows")
+    #: Their stored payloads: id, conversation, path, bytes.
+    files: Sql[[Sequence[int]], list[tuple[str, int, str, int]]] = Sql("rows", "ids")
+    #: Bytes of texts by table, as a fallback.
+    texts: Sql[[], dict[str, int]] = Sql("pairs", "", "text_sizes")
+    #: Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first. The
+    #: message, the call's id, the stored replacement of the text, and the file.
+    collectable: Sql[[int], list[tuple[int, str, str, str]]] = Sql("rows", "conversation_id")
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
         """Which of these have not changed since they were read, and are not in use."""
@@ -97,10 +102,6 @@ class ConversationRemover(TableAccess):
             if not leased and state == (held.active, held.newest_at, held.messages):
                 same.append(held.id)
         return same
-
-    def files(self, conversation_ids: Sequence[int]) -> list[tuple[str, int, str, int]]:
-        """Their stored payloads: id, conversation, path, bytes."""
-        return self._rows("files", by_ids(conversation_ids))
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Delete conversations with every row that belongs to them; needs a transaction.
@@ -140,41 +141,38 @@ class ConversationRemover(TableAccess):
             with self._db.transaction():
                 self._run("tidy_message_index")
                 self._run("tidy_summary_index")
-            self._run("spill_to_disk")
-            self._run("vacuum")
-            self._row("truncate_wal")
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
-        finally:
-            self._run("stay_in_memory")
-            self._db.reconnect()  # the temp store was changed, which drops temporary tables
-        return None
+        return _vacuum(self._db)[0]
 
     def pages(self) -> dict[str, int] | None:
         """Bytes by table and index; None where SQLite cannot count them. Reads every page."""
         return None if self._row("has_page_sizes") is None else dict(self._rows("page_sizes"))
 
-    def texts(self) -> dict[str, int]:
-        """Bytes of texts by table, as a fallback."""
-        return dict(self._rows("text_sizes"))
-
     def summary_text(self) -> dict[str, tuple[int, int]]:
-        """Number and bytes of summaries by kind."""
         return {kind: (count, size) for kind, count, size in self._rows("summary_text")}
 
     def message_text(self) -> tuple[int, int]:
         return self._row("message_text") or (0, 0)
 
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
-        """Which of these transcript records are stored."""
         return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
-    def collectable(self, conversation_id: int) -> list[tuple[int, str, str, str]]:
-        """Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first.
 
-        The message, the call's id, the stored replacement of the text, and the file.
-        """
-        return self._rows("collectable", conversation_id=conversation_id)
+def _vacuum(database: Database) -> tuple[str | None, bool]:
+    """Vacuum a file: why that was not possible, or None; and whether its log could be truncated."""
+    is_file = database.path != ":memory:"
+    try:
+        if is_file:
+            database.run(_QUERIES["spill_to_disk"])
+        database.run(_QUERIES["vacuum"])
+        found = database.row(_QUERIES["truncate_wal"])
+    except (ArchiveLocked, ArchiveFull) as error:
+        return str(error), False
+    finally:
+        if is_file:  # the temp store was changed, which drops temporary tables
+            database.reconnect()
+    return None, found is None or not found[0]
 
 
 _PRINT = 8
@@ -197,35 +195,28 @@ class TextRemover(TableAccess):
     """Reads all texts outside of messages, and rewrites them. Writes need a transaction."""
 
     queries = load_queries("forgetting")
+    of_conversations: Sql[[Sequence[int]], list[int]] = Sql("column", "ids")
+    #: Messages with their conversations and fingerprints.
+    fingerprints: Sql[[Sequence[int]], list[tuple[int, int, bytes]]] = Sql("rows", "ids")
+    #: All summaries, shallowest first.
+    summary_ids: Sql[[], list[str]] = Sql("column", "", "summaries")
+    #: Record that everything is done.
+    finish: Sql[[], None] = Sql("run", "", "clear_pending")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db = archive, archive.database
 
     def pages(self, size: int) -> Iterator[list[int]]:
         """The ids of all messages, in batches."""
-        after = 0
-        while ids := self._column("message_ids", after=after, limit=size):
-            yield ids
-            after = ids[-1]
+        return ([row[0] for row in page] for page in self._pages("message_ids", size))
 
     @property
     def message_count(self) -> int:
         return self._count("count")
 
-    def of_conversations(self, ids: Sequence[int]) -> list[int]:
-        return self._column("of_conversations", by_ids(ids))
-
-    def fingerprints(self, message_ids: Sequence[int]) -> list[tuple[int, int, bytes]]:
-        """Messages with their conversations and fingerprints."""
-        return self._rows("fingerprints", by_ids(message_ids))
-
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
         return self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
-
-    def summary_ids(self) -> list[str]:
-        """All summaries, shallowest first."""
-        return self._column("summaries")
 
     def rewrite_cells(self, change: CutText, *, dry_run: bool = False) -> Iterator[tuple[str, str | None]]:
         """Apply `change` to every text outside of messages and summaries, in tables of any program.
@@ -303,8 +294,7 @@ class TextRemover(TableAccess):
         for id_, entry_id in self._rows("entries", ids=json.dumps(sorted(gone))):
             if (line := without_words_digest(entry_id)) == entry_id:
                 continue
-            self._run("set_entry", id=id_, entry_id=line)
-            if not self._db.changes():  # another file of this conversation has such a line, too
+            if not self._changed("set_entry", id=id_, entry_id=line):  # another file has such a line, too
                 other = line[: -len(FORGOTTEN_WORDS_DIGEST)] + secrets.token_hex(len(FORGOTTEN_WORDS_DIGEST) // 2)
                 self._run("set_entry", id=id_, entry_id=other)
         self._run("drop_payload_digests")
@@ -331,26 +321,12 @@ class TextRemover(TableAccess):
         """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
         self._run("set_pending", value=json.dumps(list(dict.fromkeys([*(self.pending or ()), *paths]))))
 
-    def finish(self) -> None:
-        """Record that everything is done."""
-        self._run("clear_pending")
-
     def write_anew(self) -> str | None:
         """Vacuum the file and truncate its log; returns why that was not possible, or None."""
-        is_file = self._db.path != ":memory:"
-        try:
-            if is_file:
-                self._run("spill_to_disk")
-            self._run("vacuum")
-            busy = self._row("truncate_wal") or (0,)
-        except (ArchiveLocked, ArchiveFull) as error:
-            return str(error)
-        finally:
-            if is_file:  # the temp store was changed, which drops temporary tables
-                self._db.reconnect()
-        return (
-            "another process reads it, so its log could not be truncated; close it and try again" if busy[0] else None
-        )
+        reason, is_truncated = _vacuum(self._db)
+        if reason is None and not is_truncated:
+            return "another process reads it, so its log could not be truncated; close it and try again"
+        return reason
 
 
 _SCAN_QUERIES = load_queries("absence")
@@ -400,7 +376,6 @@ class DatabaseScan(TableAccess):
         return found
 
     def _is_live(self, table: str, token: str) -> bool:
-        """Whether an existing row has a term, by the index itself."""
         with self._db.aside() as connection:
             try:
                 connection.execute(f'CREATE VIRTUAL TABLE temp.terms USING fts5vocab(main, "{table}", row)')

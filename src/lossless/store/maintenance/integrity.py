@@ -21,6 +21,7 @@ from lossless.model.times import state_time
 from lossless.store import migrate
 from lossless.store.database import (
     PASSAGE_BASE,
+    Sql,
     TableAccess,
     by_ids,
     column_text,
@@ -125,6 +126,10 @@ class VerificationProblem:
         return f"{self.severity}: {self.table} {self.id}: {self.detail} ({self.check})"
 
 
+def _problem(table: str, id_: str, detail: str) -> VerificationProblem:
+    return VerificationProblem("", table, id_, detail)
+
+
 @dataclass(frozen=True, slots=True)
 class DerivedValues:
     """Values derived from a message when it was stored."""
@@ -142,7 +147,6 @@ class DerivedValues:
 
     @property
     def indexed(self) -> bytes | None:
-        """The digest of its indexed text."""
         return None if self.digest is None else self.digest[:8]
 
 
@@ -230,6 +234,30 @@ class VerifyReads(TableAccess):
     """Reads for `lcm verify` and `lcm doctor`, and the one write that closes a pending compaction."""
 
     queries = load_queries("verify", "findable", "index_totals", "symptoms")
+    #: Summaries that are not smaller than their sources, each with its model.
+    not_smaller: Sql[[], list[tuple[str, str]]] = Sql("rows")
+    #: Messages that are not in the context, not under a summary in it, and not hidden with a cause.
+    unreachable: Sql[[int], list[int]] = Sql("column", "conversation_id")
+    #: Messages that the context holds more than once.
+    covered_twice: Sql[[int], list[int]] = Sql("column", "conversation_id")
+    context_order: Sql[[int], list[str]] = Sql("column", "conversation_id", "summaries_in_context")
+    #: Conversations with messages that are not in the context, not under a summary in it, and not hidden: how many, and
+    #: the ids of the first and the last.
+    uncovered: Sql[[], list[tuple[int, int, int, int]]] = Sql("rows")
+    #: Summaries without sources: conversation and id.
+    without_sources: Sql[[], list[tuple[int, str]]] = Sql("rows")
+    #: Messages and summaries whose text is stored as bytes: conversation and id.
+    no_texts: Sql[[], list[tuple[int, str]]] = Sql("rows")
+    #: Compactions that are pending or marked as running, those of closed conversations first.
+    debts: Sql[[datetime], list[PendingCompactionRow]] = Sql("records", "now", "", PendingCompactionRow)
+    #: Close a pending compaction that has not changed since it was read; needs a transaction.
+    close_debt: Sql[[int, int, str, datetime], bool] = Sql("changed", "conversation_id revision reason now")
+    #: Conversations with rows that older engines stored twice: how many, and the ids of the first and the last.
+    duplicates: Sql[[], list[tuple[int, int, int, int]]] = Sql("rows")
+    #: The version of our tables in the file; None without them.
+    schema: Sql[[], int | None] = Sql("value")
+    #: lossless-claw's migration steps in the file.
+    steps: Sql[[], dict[str, int]] = Sql("pairs")
 
     def integrity(self) -> Iterator[VerificationProblem]:
         """SQLite's own checks of the file and its references."""
@@ -240,14 +268,12 @@ class VerifyReads(TableAccess):
                 table = found[1] if (found := _COMPLAINT.search(text)) else None
                 if table is None and (found := _INDEX_COMPLAINT.search(text)):
                     table = self._value("table_of_index", name=found[1])
-                yield VerificationProblem(
-                    "", table or "database", self._db.path, text
-                )  # "database": the file itself is damaged
+                yield _problem(table or "database", self._db.path, text)  # "database": the file itself is damaged
         except ArchiveCorrupt as error:
-            yield VerificationProblem("", "database", self._db.path, str(error))
+            yield _problem("database", self._db.path, str(error))
             return
         for table, rowid, parent, _ in self._rows("foreign_keys"):
-            yield VerificationProblem("", table, str(rowid), f"it refers to a row of {parent!r} that is not there")
+            yield _problem(table, str(rowid), f"it refers to a row of {parent!r} that is not there")
 
     def damage(self) -> str | None:
         """The first damage of the file that a quick check finds, None when there is none."""
@@ -258,7 +284,7 @@ class VerifyReads(TableAccess):
 
     def tables(self) -> list[VerificationProblem]:
         """Tables with a changed declaration: renamed or missing columns."""
-        return [VerificationProblem("", table, "", detail) for table, detail in migrate.damage(self._db)]
+        return [_problem(table, "", detail) for table, detail in migrate.damage(self._db)]
 
     def rows(self, without: Collection[str] = ()) -> Iterator[VerificationProblem]:
         """Violations of the rules in `verify.sql`, table by table, except some rules."""
@@ -274,16 +300,16 @@ class VerifyReads(TableAccess):
                     lawful = self._column("conversations_of", by_ids(sorted(self.rewritten())))
                 for id_, detail in found:
                     if id_ not in lawful:
-                        yield VerificationProblem("", table, str(id_), detail)
+                        yield _problem(table, str(id_), detail)
 
     def rule(self, name: str) -> list[VerificationProblem]:
-        return [VerificationProblem("", name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
+        return [_problem(name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
 
     def out_of_order(self) -> Iterator[tuple[VerificationProblem, bool]]:
         """Context items after newer ones, and whether that is certain: after a message."""
         for conversation_id, ordinal, is_certain in self._rows("context_order"):
             detail = "it comes after newer items"
-            yield VerificationProblem("", "context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+            yield _problem("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
 
     def rewritten(self) -> frozenset[str]:
         """Summaries whose text lossless-claw changed: its doctor updates its own search table."""
@@ -297,8 +323,7 @@ class VerifyReads(TableAccess):
 
     def derived(self) -> Iterator[list[DerivedValues]]:
         """All messages in batches, with their derived values."""
-        after = 0
-        while found := self._rows("page", after=after, limit=_PAGE):
+        for found in self._pages("page", _PAGE):
             page = {"first": found[0][0], "last": found[-1][0], "base": PASSAGE_BASE}
             passages = group_rows(self._rows("page_passages", page), lambda *passage: passage)
             yield [
@@ -308,7 +333,6 @@ class VerifyReads(TableAccess):
                 )
                 for id_, identity, print_, digest, size in found
             ]  # fmt: skip
-            after = found[-1][0]
 
     def index_rows(
         self, texts: Sequence[tuple[DerivedValues, str]], totals: WordTotals
@@ -326,15 +350,11 @@ class VerifyReads(TableAccess):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
             if derived.size != (expected[0][2] if expected else None):
-                yield VerificationProblem(
-                    "", "message_index", id_, _WRONG_ROW if derived.size else "it is missing from the index"
-                )
+                yield _problem("message_index", id_, _WRONG_ROW if derived.size else _NO_ROW)
             if [row[:2] for row in derived.passages] != [row[:2] for row in expected[1:]]:
-                yield VerificationProblem("", "message_passages", id_, "its passages do not match its text")
+                yield _problem("message_passages", id_, "its passages do not match its text")
             elif list(derived.passages) != expected[1:]:
-                yield VerificationProblem(
-                    "", "message_index", id_, "the index row of one of its passages does not match its text"
-                )
+                yield _problem("message_index", id_, "the index row of one of its passages does not match its text")
         heads = [(derived.message_id, some[0][1]) for (derived, _), some in zip(texts, pieces, strict=True) if some]
         yield from self._unfound("message_index", heads)
 
@@ -346,21 +366,21 @@ class VerifyReads(TableAccess):
         expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
         for version_id, _ in texts:
             if sizes.get(version_id) != expected.get(version_id):
-                detail = _WRONG_ROW if version_id in sizes else "it is missing from the index"
-                yield VerificationProblem("", "version_index", str(version_id), detail)
+                detail = _WRONG_ROW if version_id in sizes else _NO_ROW
+                yield _problem("version_index", str(version_id), detail)
         yield from self._unfound("version_index", [row for row in texts if row[0] in sizes])
 
     def _unfound(self, table: str, rows: Sequence[tuple[int, str]]) -> Iterator[VerificationProblem]:
         """Of one in twenty existing index rows, those that search does not find by their own words."""
         for rowid, text in rows[::_ONE_IN]:
             if (word := max(_WORD.findall(text), key=len, default=None)) and not self._has(table, rowid, word):
-                yield VerificationProblem("", table, str(rowid), "search does not find it by its own words")
+                yield _problem(table, str(rowid), "search does not find it by its own words")
 
     def index_totals(self, table: str, expected: WordTotals) -> Iterator[VerificationProblem]:
         """Whether an index whose rows are individually correct has exactly the expected content."""
         settings = _scratch_index().execute(self.queries["message_index_settings"]).fetchall()
         if self._rows(f"{table}_settings") != settings:
-            yield VerificationProblem("", table, "", "its settings have changed")
+            yield _problem(table, "", "its settings have changed")
         stored = WordTotals()
         if self._row("is_stored", table=table) is not None:  # else it is written only by other programs
             with self._writable():
@@ -371,45 +391,29 @@ class VerifyReads(TableAccess):
                 with self._writable():
                     self._run("drop_words")
         if stored != expected:
-            yield VerificationProblem("", table, "", "its words do not match the indexed rows")
+            yield _problem(table, "", "its words do not match the indexed rows")
 
     def summary_digests(self, totals: WordTotals) -> Iterator[VerificationProblem]:
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
-        after = ""
-        while found := self._rows("summary_digests", after=after, limit=_PAGE):
+        for found in self._pages("summary_digests", _PAGE, ""):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
             sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
-                    yield VerificationProblem("", "summaries", summary_id, "its content is not text")
+                    yield _problem("summaries", summary_id, "its content is not text")
                 elif known is None:
-                    yield VerificationProblem("", "summary_extras", summary_id, "it is not indexed yet")
+                    yield _problem("summary_extras", summary_id, "it is not indexed yet")
                 elif known != index_digest(content):
-                    yield VerificationProblem("", "summaries", summary_id, "its text differs from the indexed text")
+                    yield _problem("summaries", summary_id, "its text differs from the indexed text")
                 elif size != sizes[index_id]:
-                    yield VerificationProblem(
-                        "", "summary_index", summary_id, _WRONG_ROW if size else "it is missing from the index"
-                    )
+                    yield _problem("summary_index", summary_id, _WRONG_ROW if size else _NO_ROW)
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
             yield from self._unfound(
                 "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
             )
-            after = found[-1][0]
-
-    def not_smaller(self) -> list[tuple[str, str]]:
-        """Summaries that are not smaller than their sources, each with its model."""
-        return self._rows("not_smaller")
 
     def conversation_ids(self) -> list[int]:
         return self._column("conversation_ids")
-
-    def unreachable(self, conversation_id: int) -> list[int]:
-        """Messages that are not in the context, not under a summary in it, and not hidden with a cause."""
-        return self._column("unreachable", conversation_id=conversation_id)
-
-    def covered_twice(self, conversation_id: int) -> list[int]:
-        """Messages that the context holds more than once."""
-        return self._column("covered_twice", conversation_id=conversation_id)
 
     def file_places(self) -> list[StoredPayload]:
         """Each stored payload: its expected path, and what is known of it."""
@@ -449,7 +453,6 @@ class VerifyReads(TableAccess):
         return tuple(damaged)
 
     def _has(self, table: str, rowid: int, word: str) -> bool:
-        """Whether a row of the index is found by a word."""
         return self._row(f"{table}_has", rowid=rowid, match=f'body: "{word}"') is not None
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
@@ -469,9 +472,6 @@ class VerifyReads(TableAccess):
         """Summaries that may be broken, shallowest first: id, conversation, text, model."""
         found = self._rows("suspects", conversation_id=conversation_id)
         return [(column_text(id_), owner, column_text(content), column_text(by)) for id_, owner, content, by in found]
-
-    def context_order(self, conversation_id: int) -> list[str]:
-        return self._column("summaries_in_context", conversation_id=conversation_id)
 
     def index_drift(self) -> IndexDrift:
         """Differences between our search index and the rows; texts of messages are not read."""
@@ -493,19 +493,12 @@ class VerifyReads(TableAccess):
         return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        """Whether the log records the sources of all of these summaries."""
         row = self._row("folded", by_ids(summary_ids))
         return row is not None and row[0] == len(summary_ids)
 
     def hanging(self) -> list[tuple[int, int, str]]:
         """Context items without a message or summary: conversation, ordinal, item."""
         return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
-
-    def uncovered(self) -> list[tuple[int, int, int, int]]:
-        """Conversations with messages that are not in the context, not under a summary in it, and not hidden: how many,
-        and the ids of the first and the last.
-        """
-        return self._rows("uncovered")
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
@@ -518,42 +511,13 @@ class VerifyReads(TableAccess):
             return list(dict.fromkeys(error.args[1]))
         return []
 
-    def without_sources(self) -> list[tuple[int, str]]:
-        """Summaries without sources: conversation and id."""
-        return self._rows("without_sources")
-
-    def no_texts(self) -> list[tuple[int, str]]:
-        """Messages and summaries whose text is stored as bytes: conversation and id."""
-        return self._rows("no_texts")
-
-    def debts(self, now: datetime) -> list[PendingCompactionRow]:
-        """Compactions that are pending or marked as running, those of closed conversations first."""
-        return self._records(PendingCompactionRow, "debts", now=state_time(now))
-
-    def close_debt(self, conversation_id: int, revision: int, reason: str, now: datetime) -> bool:
-        """Close a pending compaction that has not changed since it was read; needs a transaction."""
-        self._run("close_debt", conversation_id=conversation_id, revision=revision, reason=reason, now=state_time(now))
-        return self._db.changes() > 0
-
-    def duplicates(self) -> list[tuple[int, int, int, int]]:
-        """Conversations with rows that older engines stored twice: how many, and the ids of the first and the last."""
-        return self._rows("duplicates")
-
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""
         found = self._rows("open_breakers", now=state_time(now))
         return [(key, failures, column_time(until)) for key, failures, until in found]
 
-    def schema(self) -> int | None:
-        """The version of our tables in the file; None without them."""
-        return self._value("schema")
-
     def sqlite(self) -> str:
         return str(self._value("sqlite") or "")
-
-    def steps(self) -> dict[str, int]:
-        """lossless-claw's migration steps in the file."""
-        return dict(self._rows("steps"))
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""

@@ -12,7 +12,7 @@ from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.model.times import state_time
 from lossless.store.context import item_id
-from lossless.store.database import TableAccess, by_ids, load_queries
+from lossless.store.database import Sql, TableAccess, by_ids, load_queries
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -24,6 +24,16 @@ if TYPE_CHECKING:
     from lossless.store.database import Row
 
 _SUMMARIES = load_queries("summaries")
+
+
+#: Why a merged conversation has a pending compaction.
+MERGE_REASON = "doctor-rollover-split-repair"
+_PAGE = 500
+
+
+#: An archived conversation with messages, under the key of an active one: the key, the active one's id, its own id, why
+#: it was closed, its messages, and whether it continues after the active one began.
+SplitRow: TypeAlias = tuple[str, int, int, str | None, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +71,32 @@ class FormerSummary:
 class SurgeryWrites(TableAccess):
     """Writes of surgery; they need a transaction."""
 
-    queries = load_queries("operations", "belonging", "rebuilding")
+    queries = load_queries("operations", "belonging", "rebuilding", "moving")
+    #: Move transcript records together with the messages before them.
+    move_records: Sql[[Sequence[str], int, int, int], None] = Sql("run", "keys from to by")
+    #: Add the batch keys of a source to the target.
+    move_keys: Sql[[int, int], None] = Sql("run", "from conversation_id")
+    #: The texts of a conversation's summaries by id.
+    summary_texts: Sql[[int], dict[str, str]] = Sql("pairs", "conversation_id", "summary_digests")
+    take_out_summaries: Sql[[int, Sequence[str]], None] = Sql("run", "conversation_id ids", "delete_context_summaries")
+    #: The id of the newest change up to a moment; 0 when there was none.
+    entry_at: Sql[[int, datetime], int] = Sql("count", "conversation_id at", "entry_before")
+    #: Summaries with everything made of them, shallowest first.
+    above: Sql[[Iterable[str]], list[str]] = Sql("column", "ids")
+    #: Summaries with everything under them, shallowest first, then by time.
+    below: Sql[[Iterable[str]], list[str]] = Sql("column", "ids")
+    #: Every summary of a conversation, shallowest first, then by time.
+    all_of: Sql[[int], list[str]] = Sql("column", "conversation_id", "of_conversation")
+    #: The tokens of a summary's sources in a context.
+    source_tokens: Sql[[str], int] = Sql("count", "id")
+    #: Log entry and target of each merge of a conversation, newest first.
+    merges_of: Sql[[int], list[tuple[int, int]]] = Sql("rows", "conversation_id")
+    #: Summaries that have lost their sources, which the log still names.
+    summaries_without_sources: Sql[[], list[str]] = Sql("column", "", "without_sources")
+    #: Conversations with wrong counters.
+    wrong_counters: Sql[[], list[int]] = Sql("column")
+    #: Correct the counters of a conversation; its size is recomputed later.
+    count_conversation: Sql[[int], None] = Sql("run", "conversation_id", "count")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
@@ -70,10 +105,6 @@ class SurgeryWrites(TableAccess):
         """Changes of a context after one entry, up to another, oldest first."""
         place = {"conversation_id": conversation_id, "after": after, "through": 2**62 if through is None else through}
         return self._records(LogEntry, "entries", place)
-
-    def entry_at(self, conversation_id: int, at: datetime) -> int:
-        """The id of the newest change up to a moment; 0 when there was none."""
-        return self._count("entry_before", conversation_id=conversation_id, at=state_time(at))
 
     def log(
         self, conversation_id: int, change: ContextChange, now: datetime, former: Sequence[FormerSummary] = ()
@@ -105,8 +136,7 @@ class SurgeryWrites(TableAccess):
     def write(self, summary_id: str, content: str, tokens: int, model: str, file_ids: Sequence[str]) -> None:
         """Change the text of a summary and its index entries, ours and upstream's; `recount` updates the rest."""
         files = json.dumps(list(file_ids), separators=(",", ":"))
-        self._run("set_text", id=summary_id, content=content, tokens=tokens, model=model, files=files)
-        if not self._db.changes():
+        if not self._changed("set_text", id=summary_id, content=content, tokens=tokens, model=model, files=files):
             raise NotFound("summary", summary_id)
         self._index.put_summary(summary_id, content)
         self._index.put_upstream_summary(summary_id, content, replace=True)
@@ -130,25 +160,9 @@ class SurgeryWrites(TableAccess):
             self._run("recount_leaf", id=id_)
             self._run("recount_condensed", id=id_)
 
-    def above(self, summary_ids: Iterable[str]) -> list[str]:
-        """Summaries with everything made of them, shallowest first."""
-        return self._column("above", by_ids(summary_ids))
-
-    def below(self, summary_ids: Iterable[str]) -> list[str]:
-        """Summaries with everything under them, shallowest first, then by time."""
-        return self._column("below", by_ids(summary_ids))
-
-    def all_of(self, conversation_id: int) -> list[str]:
-        """Every summary of a conversation, shallowest first, then by time."""
-        return self._column("of_conversation", conversation_id=conversation_id)
-
     def before(self, summary_id: str, limit: int) -> list[str]:
         """The summaries of the same depth just before one, oldest first."""
         return self._column("before", id=summary_id, limit=limit)[::-1]
-
-    def source_tokens(self, summary_id: str) -> int:
-        """The tokens of a summary's sources in a context."""
-        return self._count("source_tokens", id=summary_id)
 
     def uses(self, summary_id: str) -> tuple[str, ...]:
         """What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
@@ -192,10 +206,6 @@ class SurgeryWrites(TableAccess):
         row = self._row("briefs", by_ids([id_]))
         return None if row is None else int(row[1])
 
-    def merges_of(self, conversation_id: int) -> list[tuple[int, int]]:
-        """Log entry and target of each merge of a conversation, newest first."""
-        return self._rows("merges_of", conversation_id=conversation_id)
-
     def needed(
         self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
     ) -> tuple[str, str] | None:
@@ -218,17 +228,8 @@ class SurgeryWrites(TableAccess):
 
         return list(filter(is_wrong, checks.conversation_ids()))
 
-    def summaries_without_sources(self) -> list[str]:
-        """Summaries that have lost their sources, which the log still names."""
-        return self._column("without_sources")
-
     def miscounted_summaries(self) -> list[str]:
-        """Summaries whose counts or times do not match their sources."""
         return list(dict.fromkeys(one.id for name in COUNT_RULES for one in self._archive.checks.rule(name)))
-
-    def wrong_counters(self) -> list[int]:
-        """Conversations with wrong counters."""
-        return self._column("wrong_counters")
 
     def restore_sources(self, summary_id: str) -> None:
         """Restore a summary's sources from the log of its fold."""
@@ -237,7 +238,6 @@ class SurgeryWrites(TableAccess):
         self._keep_digest([summary_id])
 
     def recount_derived(self, summary_ids: list[str]) -> None:
-        """Recompute the counts and times of summaries, and of those that were made of them."""
         self.recount(summary_ids)
         self._keep_digest(self.above(summary_ids))
 
@@ -245,10 +245,6 @@ class SurgeryWrites(TableAccess):
         """Keeps the digest when only derived values changed; a digest that still differs shows other damage."""
         for id_ in summary_ids:
             self._archive.row_digests.forget_note("summaries", json.dumps([id_]))
-
-    def count_conversation(self, conversation_id: int) -> None:
-        """Correct the counters of a conversation; its size is recomputed later."""
-        self._run("count", conversation_id=conversation_id)
 
     def rebuild_context(self, conversation_id: int, now: datetime) -> None:
         """Rebuild the items of a context: existing ones without duplicates, and those that nothing covers."""
@@ -274,24 +270,7 @@ class SurgeryWrites(TableAccess):
         context.log(conversation_id, change, now)
         self.count_conversation(conversation_id)
 
-
-#: Why a merged conversation has a pending compaction.
-MERGE_REASON = "doctor-rollover-split-repair"
-_PAGE = 500
-
-
-#: An archived conversation with messages, under the key of an active one: the key, the active one's id, its own id, why
-#: it was closed, its messages, and whether it continues after the active one began.
-SplitRow: TypeAlias = tuple[str, int, int, str | None, int, int]
-
-
-class ConversationMerger(TableAccess):
-    """Moves rows between conversations, and copies them; writes need a transaction."""
-
-    queries = load_queries("moving")
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
+    # --- moving rows between conversations, and copying them ---
 
     def splits(self, session_key: str | None = None) -> list[SplitRow]:
         """Archived conversations with the key of an active one, oldest first."""
@@ -300,16 +279,14 @@ class ConversationMerger(TableAccess):
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""
         place = {"conversation_id": conversation_id}
-        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": self.last_seq(conversation_id)}
+        last = self._archive.messages.last_seq(conversation_id)
+        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": last}
         found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
         for thing in ("summaries", "files", "pins", "hidden"):
             found[thing] = self._column(f"{thing}_of", place)
         found["records"] = self._column("records_of", place | {"others": json.dumps(list(others))})
         found["briefs"] = [[id_, status] for id_, status in self._rows("briefs_of", place)]
         return found
-
-    def last_seq(self, conversation_id: int) -> int:
-        return self._count("last_seq", conversation_id=conversation_id)
 
     def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
         """Remove the host's ids from messages where others have the same; returns them."""
@@ -319,7 +296,6 @@ class ConversationMerger(TableAccess):
         return clashing
 
     def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
-        """Restore the host's ids of messages."""
         values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
         self._run_many("set_ids", values)
 
@@ -334,10 +310,6 @@ class ConversationMerger(TableAccess):
         self._run("move_messages", {"from": source, "to": to, "by": by, "first": first, "last": last})
         self._run("right_places", conversation_id=to)
 
-    def move_records(self, keys: Sequence[str], source: int, to: int, by: int) -> None:
-        """Move transcript records together with the messages before them."""
-        self._run("move_records", {"from": source, "to": to, "by": by, "keys": json.dumps(list(keys))})
-
     def move(self, things: dict[str, Any], to: int, source: int) -> None:
         """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
         for thing in ("summaries", "files", "briefs", "pins", "hidden"):
@@ -345,15 +317,10 @@ class ConversationMerger(TableAccess):
             self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
 
     def retire_briefs(self, things: dict[str, Any]) -> None:
-        """Deactivate the briefs of a source."""
         self._run("retire_briefs", ids=json.dumps([id_ for id_, _ in things["briefs"]]))
 
     def revive_briefs(self, things: dict[str, Any]) -> None:
         self._run_many("set_brief_status", [(status, id_) for id_, status in things["briefs"]])
-
-    def move_keys(self, source_id: int, to: int) -> None:
-        """Add the batch keys of a source to the target."""
-        self._run("move_keys", {"conversation_id": to, "from": source_id})
 
     def drop_states(self, conversation_id: int) -> None:
         """Delete state that was kept for the next turn of a conversation."""
@@ -363,10 +330,6 @@ class ConversationMerger(TableAccess):
 
     def request_sweep(self, conversation_id: int, now: datetime) -> None:
         self._run("request_sweep", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
-
-    def summary_texts(self, conversation_id: int) -> dict[str, str]:
-        """The texts of a conversation's summaries by id."""
-        return dict(self._rows("summary_digests", conversation_id=conversation_id))
 
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files of messages: payloads that were moved out, or copies of their text."""
@@ -425,9 +388,6 @@ class ConversationMerger(TableAccess):
         self._run("return_index")
         while self._archive.versions.drop_gone():
             pass
-
-    def take_out_summaries(self, conversation_id: int, summary_ids: Sequence[str]) -> None:
-        self._run("delete_context_summaries", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
 
 
 #: Rules of `verify.sql` about numbers derived from the sources of a summary.

@@ -15,10 +15,11 @@ UPDATE focus_briefs SET status = 'superseded', superseded_at = :now, updated_at 
  WHERE conversation_id = :conversation_id AND status IN ('draft', 'active') AND brief_id <> :id;
 
 -- name: deactivate
-UPDATE focus_briefs SET status = 'inactive', updated_at = :now WHERE conversation_id = :conversation_id AND status IN ('draft', 'active');
+UPDATE focus_briefs SET status = 'inactive', updated_at = datetime(:now)
+ WHERE conversation_id = :conversation_id AND status IN ('draft', 'active');
 
 -- name: set_status
-UPDATE focus_briefs SET status = :status, superseded_at = NULL, updated_at = :now WHERE brief_id = :id;
+UPDATE focus_briefs SET status = :status, superseded_at = NULL, updated_at = datetime(:now) WHERE brief_id = :id;
 
 -- name: newest
 SELECT brief_id, conversation_id, prompt, content, status, token_count, target_tokens, covered_latest_at, covered_message_seq,
@@ -33,6 +34,3 @@ SELECT summary_id, role FROM focus_brief_sources WHERE brief_id = :id ORDER BY r
 SELECT (SELECT count(*) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
        (SELECT coalesce(sum(token_count), 0) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
        (SELECT count(*) FROM summaries WHERE conversation_id = :conversation_id AND julianday(created_at) > julianday(:at));
-
--- name: last_seq
-SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;

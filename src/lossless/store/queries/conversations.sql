@@ -52,7 +52,8 @@ UPDATE conversations SET session_key = :key, updated_at = :now WHERE conversatio
 -- name: archive
 -- The first cause is kept.
 UPDATE conversations
-   SET active = 0, archived_at = coalesce(archived_at, :now), archive_cause = coalesce(archive_cause, :cause), updated_at = :now
+   SET active = 0, archived_at = coalesce(archived_at, datetime(:now)), archive_cause = coalesce(archive_cause, :cause),
+       updated_at = datetime(:now)
  WHERE conversation_id = :id;
 
 -- name: closed_for
@@ -64,10 +65,11 @@ SELECT conversation_id, session_id, session_key, active, created_at, updated_at,
  ORDER BY archived_at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: reopen
-UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, updated_at = :now WHERE conversation_id = :id;
+UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, updated_at = datetime(:now)
+ WHERE conversation_id = :id;
 
 -- name: mark_bootstrapped
-UPDATE conversations SET bootstrapped_at = coalesce(bootstrapped_at, :now) WHERE conversation_id = :id;
+UPDATE conversations SET bootstrapped_at = coalesce(bootstrapped_at, datetime(:now)) WHERE conversation_id = :id;
 
 -- name: give_title
 UPDATE conversations SET title = :title WHERE conversation_id = :id AND (title IS NULL OR title = '');
@@ -96,11 +98,8 @@ SELECT c.conversation_id, c.session_key, c.session_id, c.archive_cause, c.archiv
          ORDER BY a.conversation_id DESC LIMIT 1)
   FROM conversations c WHERE c.archive_cause IN ('quarantined', 'refused') AND c.active = 0 ORDER BY c.conversation_id;
 
--- name: set_active
-UPDATE conversations SET active = 1, archived_at = NULL, archive_cause = NULL, updated_at = :now WHERE conversation_id = :id;
-
 -- name: set_cause
-UPDATE conversations SET archive_cause = :cause, updated_at = :now WHERE conversation_id = :id;
+UPDATE conversations SET archive_cause = :cause, updated_at = datetime(:now) WHERE conversation_id = :id;
 
 -- name: project_of
 SELECT project FROM conversation_extras WHERE conversation_id = :id;

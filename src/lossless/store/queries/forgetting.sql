@@ -120,12 +120,3 @@ INSERT INTO archive_state (name, value) VALUES ('forgetting', :value)
 
 -- name: clear_pending
 DELETE FROM archive_state WHERE name = 'forgetting';
-
--- name: spill_to_disk
-PRAGMA temp_store = FILE;
-
--- name: vacuum
-VACUUM;
-
--- name: truncate_wal
-PRAGMA wal_checkpoint(TRUNCATE);

@@ -59,6 +59,9 @@ SELECT DISTINCT m.message_id
 -- name: newest
 SELECT message_id FROM messages WHERE conversation_id = :conversation_id ORDER BY seq DESC LIMIT 1;
 
+-- name: last_seq
+SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
+
 -- name: newest_users
 -- The newest user message of each conversation.
 SELECT c.value, (SELECT m.message_id FROM messages m

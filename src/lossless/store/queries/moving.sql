@@ -91,9 +91,6 @@ SELECT a.session_key, a.conversation_id, s.conversation_id, s.archive_cause,
    AND EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = s.conversation_id)
  ORDER BY a.session_key, s.created_at, s.conversation_id;
 
--- name: last_seq
-SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
-
 -- name: context
 SELECT ordinal, coalesce(message_id, summary_id) FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal;
 

@@ -130,9 +130,6 @@ INSERT INTO summary_index (summary_index) VALUES ('optimize');
 -- VACUUM builds a second copy of the file: not in memory.
 PRAGMA temp_store = FILE;
 
--- name: stay_in_memory
-PRAGMA temp_store = MEMORY;
-
 -- name: vacuum
 VACUUM;
 

@@ -38,7 +38,7 @@ UPDATE conversation_bootstrap_state SET fork_bounded = 1, fork_source_message_co
  WHERE conversation_id = :conversation_id;
 
 -- name: set_soft_reset
-UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = :now WHERE conversation_id = :conversation_id;
+UPDATE conversation_bootstrap_state SET soft_reset_pruned_at = datetime(:now) WHERE conversation_id = :conversation_id;
 
 -- name: tracked
 SELECT b.conversation_id, b.session_file_path, b.last_seen_size

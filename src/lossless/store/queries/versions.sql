@@ -17,7 +17,7 @@ VALUES (:message_id, :digest, :lesser, :length, NULL, :tokens, :at, :body)
 SELECT version_id FROM message_versions WHERE digest = :digest AND message_id = :message_id;
 
 -- name: of
-SELECT version_id, message_id, digest, lesser, length, base_id, tokens, at, body
+SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body
   FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids))
    AND (:within IS NULL OR message_id IN (
        SELECT message_id FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids))

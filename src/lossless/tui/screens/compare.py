@@ -7,22 +7,19 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.transcript import TranscriptWindowScreen
-from lossless.tui.text import GREEN, NOTICE, RED, format_count, plural, right_cell, role_cell, text_cell, time_cell
+from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
+from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from pathlib import Path
-
-    from textual.binding import BindingType
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
-    from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader
+    from lossless.tui.screens.page import Cell
 
 #: So many messages that only the archive has are shown in one place; the others are counted.
 GAP = 50
@@ -182,49 +179,40 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
 
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
+    conversation_id: int
+    listed: dict[str, MessagePair]
     BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_difference", "Next difference")]
-
-    def __init__(self, path: Path, conversation_id: int) -> None:
-        super().__init__(path)
-        self.conversation_id: int = conversation_id
-        self._pairs: dict[str, MessagePair] = {}
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)
 
     def show_window(self, found: list[MessagePair], choose: str | None) -> None:
-        self._pairs = {pair.key: pair for pair in found}
-        keys = list(self._pairs)
-        differing = [key for key, pair in self._pairs.items() if pair.is_difference]
+        pairs = {pair.key: pair for pair in found}
+        keys, differing = list(pairs), [key for key, pair in pairs.items() if pair.is_difference]
         wanted = {"first": keys[:1], "last": keys[-1:], "differing": differing[:1]}.get(choose or "")
-        self.rows.fill([(key, self._cells(pair)) for key, pair in self._pairs.items()], wanted[0] if wanted else None)
+        self.show_rows(pairs, "This file has no messages.", choose=wanted[0] if wanted else None)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
         counts = [(count_pairs(found, mark), _MARKS[mark], words) for mark, words in _COUNTED]
-        text = Text("   ", end="").join(Text(f"{format_count(n)} {words}", style) for n, style, words in counts if n)
+        text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
-        if not keys:
-            self.pane.show(DetailView("This file has no messages."))
 
-    def _cells(self, pair: MessagePair) -> tuple[Text, ...]:
+    def cells(self, pair: MessagePair) -> tuple[Cell, ...]:
         in_file, row, mark = pair.in_file, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
         if pair.seqs is not None:
             first, last = pair.seqs
-            text = text_cell(f"… seq {format_count(first)} … {format_count(last)} are only in the archive", RED)
-            return mark, text_cell(""), right_cell(str(first), 5), text_cell(""), text_cell(""), text
-        at = in_file.at if in_file is not None else row.created_at if row is not None else None
-        who = in_file.role if in_file is not None else row.role if row is not None else ""
-        words = in_file.text if in_file is not None else row.content or ", ".join(row.tools) if row is not None else ""
-        return (
-            mark,
-            right_cell("" if in_file is None else str(in_file.line), 5),
-            right_cell("" if row is None else str(row.seq), 5),
-            role_cell(who),
-            time_cell(self.lcm.times, at),
-            text_cell(words, _MARKS[pair.mark]),
-        )
+            text = text_cell(f"… seq {first:,} … {last:,} are only in the archive", RED)
+            return mark, "", right_cell(str(first), 5), "", "", text
+        line = right_cell("" if in_file is None else str(in_file.line), 5)
+        seq = right_cell("" if row is None else str(row.seq), 5)
+        role, at, words = "", None, ""
+        if in_file is not None:
+            role, at, words = in_file.role, in_file.at, in_file.text
+        elif row is not None:
+            role, at, words = row.role, row.created_at, row.content or ", ".join(row.tools)
+        return mark, line, seq, role_cell(role), at, text_cell(words, _MARKS[pair.mark])
 
     def highlighted(self, key: str) -> None:
-        pair, browse, times = self._pairs[key], self.access.browse, self.lcm.times
+        pair, browse, times = self.listed[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
             id_, in_file = pair.row.message_id, pair.in_file
             addition = (
@@ -238,7 +226,7 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
             self.pane.show(DetailView(plural(last - first + 1, "message"), (), _WORDS["-"]))
 
     def selected(self, key: str) -> None:
-        row = self._pairs[key].row
+        row = self.listed[key].row
         if row is not None:
             self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, row.message_id))
         else:
@@ -246,8 +234,8 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
 
     def action_next_difference(self) -> None:
         """In this window below the cursor, else in one of those that follow."""
-        keys = list(self._pairs)
-        later = [key for key in keys[self.rows.cursor_row + 1 :] if self._pairs[key].is_difference]
+        keys = list(self.listed)
+        later = [key for key in keys[self.rows.cursor_row + 1 :] if self.listed[key].is_difference]
         if later:
             self.rows.choose(keys.index(later[0]))
         elif self._scroll is not None and self._first is not None:

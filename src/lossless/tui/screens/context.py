@@ -7,10 +7,10 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
-from lossless.model.records import SummaryRow
+from lossless.model.records import StoredBrief, SummaryRow
 from lossless.tui import actions, reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
@@ -21,25 +21,21 @@ from lossless.tui.text import (
     NOTICE,
     PURPLE,
     RED,
-    format_count,
     plural,
     right_cell,
     role_cell,
     share_bar,
     text_cell,
-    time_cell,
 )
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from textual.binding import BindingType
-
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.maintenance.surgery.common import ContextDiff
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
-    from lossless.model.records import StoredBrief
+    from lossless.tui.screens.page import Cell
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"
@@ -68,11 +64,9 @@ class ContextScreen(SurgeryScreen):
         Binding("u", "undo", "Undo"),
     ]
 
-    def __init__(self, conversation_id: int) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
-        #: Pins and the focus brief, which stand before everything else.
-        self._pinned = ""
+    conversation_id: int
+    #: Pins and the focus brief, which stand before everything else.
+    _pinned, _largest = "", 1
 
     def load(self) -> None:
         self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
@@ -84,17 +78,14 @@ class ContextScreen(SurgeryScreen):
         pieces = [f"focus: {brief.prompt}\n\n{brief.content}"] if brief is not None else []
         pieces += [f"pinned: {pin.content or f'msg#{pin.message_id}'}" for pin in found.pins]
         self._pinned = "\n\n".join(pieces)
-        largest = max([tokens, *(item.tokens for item in found.items)]) or 1
-        rows = [(item.id, self._cells(*_columns(item), item.tokens, largest)) for item in found.items]
-        if tokens:
-            at = None if brief is None else brief.created_at
-            extra = self._cells(text_cell("extra", PURPLE), at, self._pinned, tokens, largest)
-            rows.insert(0, (PINS_AND_FOCUS, extra))
-        self.rows.fill(rows)
+        self._largest = max([tokens, *(item.tokens for item in found.items)]) or 1
+        at = None if brief is None else brief.created_at
+        extra = {PINS_AND_FOCUS: (tokens, text_cell("extra", PURPLE), at, self._pinned)} if tokens else {}
+        self.show_rows(extra | {item.id: (item.tokens, *_columns(item)) for item in found.items})
 
-    def _cells(self, what: Text, at: datetime | None, text: str, tokens: int, largest: int) -> tuple[Text, ...]:
-        bar = share_bar(tokens / largest, _ITEM_BAR, BLUE)
-        return what, right_cell(tokens, 6), bar, time_cell(self.lcm.times, at), text_cell(text)
+    def cells(self, item: tuple[int, Text, datetime | None, str]) -> tuple[Cell, ...]:
+        tokens, what, at, text = item
+        return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
     def highlighted(self, key: str) -> None:
         if key.startswith("msg#"):
@@ -123,7 +114,6 @@ class ContextScreen(SurgeryScreen):
 
 
 def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
-    """What an item is, its time and its text."""
     row, form = item.row, "" if item.form == "verbatim" else f"({item.form}) "
     if isinstance(row, SummaryRow):
         return text_cell(f"depth {row.depth}", BLUE), row.earliest_at, f"{form}{row.content}"
@@ -140,10 +130,10 @@ def _figures(found: PromptReport) -> Text:
     text = Text.assemble(
         "prompt   ",
         share_bar(full, _BAR, BLUE if receipt.fits else RED),
-        f" {full:6.1%}  {format_count(receipt.tokens)} of {format_count(receipt.capacity)} tokens{over}\n",
+        f" {full:6.1%}  {receipt.tokens:,} of {receipt.capacity:,} tokens{over}\n",
         "context  ",
         share_bar(kept, _BAR, NOTICE if kept >= 1 else BLUE),
-        f" {kept:6.1%}  {format_count(stored)} of {format_count(threshold)} until compaction",
+        f" {kept:6.1%}  {stored:,} of {threshold:,} until compaction",
     )
     lanes = []
     for name, share in receipt.shares.items():
@@ -174,11 +164,9 @@ class FocusScreen(SurgeryScreen):
         Binding("u", "undo", "Undo"),
     ]
 
-    def __init__(self, conversation_id: int) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
-        self._found: dict[str, StoredBrief] = {}
-        self._status: FocusStatus | None = None
+    conversation_id: int
+    listed: dict[str, StoredBrief]
+    _status: FocusStatus | None = None
 
     def load(self) -> None:
         def read() -> tuple[list[StoredBrief], FocusStatus | None]:
@@ -191,27 +179,23 @@ class FocusScreen(SurgeryScreen):
 
     def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
         briefs, self._status = read
-        self._found = {brief.id: brief for brief in briefs}
         self.where(f"Focus of conversation {self.conversation_id}", plural(len(briefs), "brief"))
-        rows = []
-        for brief in briefs:
-            state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
-            written, question = time_cell(self.lcm.times, brief.created_at), text_cell(brief.prompt)
-            rows.append((brief.id, (state, right_cell(brief.tokens, 6), written, question)))
-        self.rows.fill(rows)
-        if not briefs:
-            hint = "Press n to write one; it replaces older summaries in prompts."
-            self.pane.show(DetailView("There are no briefs.", text=hint))
+        hint = "Press n to write one; it replaces older summaries in prompts."
+        self.show_rows({brief.id: brief for brief in briefs}, "There are no briefs.", hint)
+
+    def cells(self, brief: StoredBrief) -> tuple[Cell, ...]:
+        state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
+        return state, right_cell(brief.tokens, 6), brief.created_at, brief.prompt
 
     def highlighted(self, key: str) -> None:
-        brief, status = self._found[key], self._status
+        brief, status = self.listed[key], self._status
         facts = [
             ("question", brief.prompt),
-            ("tokens", f"{format_count(brief.tokens)}, aimed at {format_count(brief.target_tokens)}"),
+            ("tokens", f"{brief.tokens:,}, aimed at {brief.target_tokens:,}"),
             ("covers", f"up to {self.lcm.times.minute(brief.covered_latest_at)}"),
         ]
         if status is not None and status.brief.id == key:
-            since = f"{plural(status.messages_since, 'message')}, {format_count(status.tokens_since)} tokens"
+            since = f"{plural(status.messages_since, 'message')}, {status.tokens_since:,} tokens"
             facts.append(("since", f"{since}{'; it is out of date' if status.is_stale else ''}"))
         if brief.error:
             facts.append(("failed", brief.error))

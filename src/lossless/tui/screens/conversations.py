@@ -6,17 +6,15 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from lossless.tui import reads, screens
-from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import DetailDialog
-from lossless.tui.screens.page import SCROLL_LINES, PaneScreen
+from lossless.tui.reads import DetailView, MessageWindow
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
-    format_count,
     home_path,
     one_line,
     plural,
@@ -24,19 +22,16 @@ from lossless.tui.text import (
     role_cell,
     shorten_middle,
     text_cell,
-    time_cell,
 )
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from textual.app import ComposeResult
-    from textual.binding import BindingType
     from textual.events import Resize
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
-    from lossless.tui.reads import MessageWindow
 
 
 #: `x` shows the transcript on disk, `v` lays it over the archive.
@@ -67,12 +62,13 @@ class SessionsScreen(PaneScreen):
         Binding("a", "agents", "Files"),
     ]
 
+    listed: dict[str, ConversationRow]
+    _next: PageStart | None = None
+    _is_anew = False
+
     def __init__(self) -> None:
         super().__init__()
-        self._found: dict[str, ConversationRow] = {}
         self._titles: dict[int, str] = {}
-        self._next: PageStart | None = None
-        self._is_anew = False
 
     def side_panes(self) -> ComposeResult:
         with Vertical(id="side"):
@@ -107,7 +103,7 @@ class SessionsScreen(PaneScreen):
 
     def _show_first(self, page: Page[ConversationRow]) -> None:
         first = {str(row.conversation_id): row for row in page.rows}
-        known = {} if self._is_anew else self._found
+        known = {} if self._is_anew else self.listed
         if len(known) <= len(first):
             self._next = page.next
         self._is_anew = False
@@ -115,38 +111,31 @@ class SessionsScreen(PaneScreen):
 
     def _show_more(self, page: Page[ConversationRow]) -> None:
         self._next = page.next
-        self._show(self._found | {str(row.conversation_id): row for row in page.rows})
+        self._show(self.listed | {str(row.conversation_id): row for row in page.rows})
 
     def _show(self, found: dict[str, ConversationRow]) -> None:
-        self._found = found
-        self.rows.fill([(key, self._cells(row)) for key, row in self._found.items()])
         more = " and more" if self._next else ""
-        self.where("lcm", home_path(self.access.path), plural(len(self._found), "conversation") + more)
-        if not self._found:
-            self.pane.show(DetailView("The archive is empty.", text="Press a to list session files to import."))
-        elif self._shown is not None and self._shown == self.rows.chosen:
-            self._preview(self._found[self._shown])
+        self.where("lcm", home_path(self.access.path), plural(len(found), "conversation") + more)
+        self.show_rows(found, "The archive is empty.", "Press a to list session files to import.")
+        if self._shown is not None and self._shown == self.rows.chosen:
+            self._preview(self.listed[self._shown])
 
-    def _cells(self, row: ConversationRow) -> tuple[Text, ...]:
-        title = self._titles.get(row.conversation_id) or "(no messages)"
-        return (
-            right_cell(str(row.conversation_id), 3),
-            text_cell(title, "" if row.active else "dim"),
-            right_cell(row.message_count, 8),
-            time_cell(self.lcm.times, row.latest_message_at or row.updated_at),
-        )
+    def cells(self, row: ConversationRow) -> tuple[Cell, ...]:
+        title = text_cell(self._titles.get(row.conversation_id) or "(no messages)", "" if row.active else "dim")
+        number, count = right_cell(str(row.conversation_id), 3), right_cell(row.message_count, 8)
+        return number, title, count, row.latest_message_at or row.updated_at
 
     def highlighted(self, key: str) -> None:
-        row, times = self._found[key], self.lcm.times
-        tokens = format_count(row.summary_tokens)
-        sums = f"{format_count(row.summary_count)}, {tokens} tokens, depth {row.max_summary_depth}"
+        row, times = self.listed[key], self.lcm.times
+        tokens = f"{row.summary_tokens:,}"
+        sums = f"{row.summary_count:,}, {tokens} tokens, depth {row.max_summary_depth}"
         facts = (
             ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
             ("run", row.session_id),
-            ("messages", f"{format_count(row.message_count)}, {format_count(row.message_tokens)} tokens"),
+            ("messages", f"{row.message_count:,}, {row.message_tokens:,} tokens"),
             ("from", f"{times.minute(row.earliest_message_at)} to {times.minute(row.latest_message_at)}"),
             ("summaries", sums if row.summary_count else ""),
-            ("context", f"{plural(row.context_items, 'item')}, {format_count(row.context_tokens)} tokens"),
+            ("context", f"{plural(row.context_items, 'item')}, {row.context_tokens:,} tokens"),
             ("state", "active" if row.active else f"closed: {row.archive_cause or 'archived'}"),
         )
         title = f"Conversation {row.conversation_id}"
@@ -174,7 +163,7 @@ class SessionsScreen(PaneScreen):
         is_wide = event.size.width >= WIDE_COLUMNS
         if is_wide != self.reader.display:
             self.reader.display = is_wide
-            if (row := self._found.get(self.rows.chosen or "")) is not None:
+            if (row := self.listed.get(self.rows.chosen or "")) is not None:
                 self._preview(row)
 
     def action_scroll_detail(self, way: int) -> None:
@@ -184,7 +173,7 @@ class SessionsScreen(PaneScreen):
             super().action_scroll_detail(way)
 
     def action_copy(self) -> None:
-        if (row := self._found.get(self.rows.chosen or "")) is not None:
+        if (row := self.listed.get(self.rows.chosen or "")) is not None:
             self.copy(row.session_key or row.session_id)
 
     def selected(self, key: str) -> None:
@@ -201,6 +190,7 @@ class ConversationScreen(PaneScreen):
     """
 
     AUTO_FOCUS = ""
+    conversation_id: int
     COLUMNS = ("time", "role", "text")
     LIST_TITLE = "Messages"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -216,8 +206,7 @@ class ConversationScreen(PaneScreen):
     ]
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
+        super().__init__(conversation_id)
         self._window = reads.MessageWindow((), has_older=False, has_newer=False)
         self._aim = message_id
 
@@ -282,20 +271,17 @@ class ConversationScreen(PaneScreen):
             earlier = [row for row in window.rows if row.seq < seq]
             choose = str((earlier or window.rows)[-1].message_id)
         if window.rows != was.rows or choose is not None:
-            self.rows.fill([(str(row.message_id), self._cells(row)) for row in window.rows], choose)
+            self.show_rows({str(row.message_id): row for row in window.rows}, choose=choose)
             self.reader.show(window.rows, self.rows.chosen)
-        ends = [format_count(row.seq) for row in (*window.rows[:1], *window.rows[-1:])]
+        ends = [f"{row.seq:,}" for row in (*window.rows[:1], *window.rows[-1:])]
         span = f"messages {' … '.join(ends)}" if ends else "no messages"
         more = [key for key, has in (("[ older", window.has_older), ("] newer", window.has_newer)) if has]
         self.where(f"Conversation {self.conversation_id}", span, *more)
 
-    def _cells(self, row: MessageRow) -> tuple[Text, ...]:
+    def cells(self, row: MessageRow) -> tuple[Cell, ...]:
         tools = f"⚙ {', '.join(row.tools)} " if row.tools else ""
-        return (
-            text_cell(self.lcm.times.clock_time(row.created_at), "dim"),
-            role_cell(row.role),
-            text_cell(tools + reads.without_marks(row.content)),
-        )
+        at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
+        return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
     # --- the chosen message, in the list and in the text ---
 
@@ -308,21 +294,18 @@ class ConversationScreen(PaneScreen):
         elif event.key in self.rows.keys:
             self.rows.choose(self.rows.keys.index(event.key))
 
-    def _with_chosen(self, then: Callable[[DetailView], None]) -> None:
-        """Read the chosen message, whole."""
-        if (key := self.rows.chosen) is not None:
-            self.fetch(lambda: reads.message_detail(self.access.browse, int(key), self.lcm.times), then, "plan")
+    def _read_chosen(self) -> DetailView:
+        return reads.message_detail(self.access.browse, int(self.rows.chosen or 0), self.lcm.times)
 
     # --- keys ---
 
     def action_whole(self) -> None:
-        def show(detail: DetailView) -> None:
-            self.app.push_screen(DetailDialog(detail))
-
-        self._with_chosen(show)
+        if self.rows.chosen is not None:
+            self.open_dialog(self._read_chosen)
 
     def action_copy(self) -> None:
-        self._with_chosen(lambda detail: self.copy(detail.text))
+        if self.rows.chosen is not None:
+            self.fetch(self._read_chosen, lambda detail: self.copy(detail.text), "plan")
 
     def action_fold(self, everything: bool) -> None:
         self.reader.fold(everything=everything)

@@ -5,13 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import DetailDialog
-from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import format_bytes, plural, right_cell, text_cell, time_cell
+from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.text import format_bytes, plural, right_cell
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from lossless.model.messages import StoredFile
     from lossless.model.records import Page
 
@@ -26,11 +23,9 @@ class LargeFilesScreen(PaneScreen):
     COLUMNS = ("file", "kind", "size", "stored", "name")
     LIST_TITLE = "Large files"
 
-    def __init__(self, conversation_id: int) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
-        self._wanted, self._has_more = BATCH, False
-        self._found: dict[str, StoredFile] = {}
+    conversation_id: int
+    listed: dict[str, StoredFile]
+    _wanted, _has_more = BATCH, False
 
     def load(self) -> None:
         count = self._wanted
@@ -38,37 +33,25 @@ class LargeFilesScreen(PaneScreen):
 
     def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
         page, count, total = read
-        self._found, self._has_more = {file.id: file for file in page.rows}, page.next is not None
+        self._has_more = page.next is not None
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
         )
-        self.rows.fill([(file.id, self._cells(file)) for file in page.rows])
-        if not page.rows:
-            self.pane.show(DetailView("There are no large files in this conversation."))
+        self.show_rows({file.id: file for file in page.rows}, "There are no large files in this conversation.")
 
-    def _cells(self, file: StoredFile) -> tuple[Text, ...]:
-        return (
-            text_cell(file.id),
-            text_cell(file.mime or "–"),
-            right_cell(format_bytes(file.byte_size), 9),
-            time_cell(self.lcm.times, file.created_at),
-            text_cell(file.name or ""),
-        )
+    def cells(self, file: StoredFile) -> tuple[Cell, ...]:
+        return file.id, file.mime or "–", right_cell(format_bytes(file.byte_size), 9), file.created_at, file.name or ""
 
     def highlighted(self, key: str) -> None:
-        file = self._found[key]
+        file = self.listed[key]
         self.open_detail(lambda: self._detail(file))
         if self._has_more and self.rows.is_at_end:
             self._wanted += BATCH
             self.load()
 
     def selected(self, key: str) -> None:
-        file = self._found[key]
-
-        def show(detail: DetailView) -> None:
-            self.app.push_screen(DetailDialog(detail))
-
-        self.fetch(lambda: self._detail(file, whole=True), show, "plan")
+        file = self.listed[key]
+        self.open_dialog(lambda: self._detail(file, whole=True))
 
     def _detail(self, file: StoredFile, *, whole: bool = False) -> DetailView:
         """What is known of a file and the beginning of its content, or its own text if it is one and `whole`."""

@@ -4,36 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, ClassVar, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
-from rich.console import Group
+from rich.console import Group, RenderableType
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
 from textual.widgets import DataTable, Footer, Static
-from textual.worker import WorkerState
+from textual.worker import Worker, WorkerState
 
 from lossless.errors import LosslessError
 from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
-from lossless.tui.text import clip_text, format_count, make_visible, one_line
+from lossless.tui.text import clip_text, make_visible, one_line, text_cell, time_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from datetime import datetime
     from pathlib import Path
 
-    from rich.console import RenderableType
     from textual.app import ComposeResult
-    from textual.binding import BindingType
-    from textual.worker import Worker
 
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess
     from lossless.tui.reads import DetailView
 
+#: What stands in a table: a text on one line, plain or drawn, or a time, which may be unknown.
+Cell: TypeAlias = "Text | str | datetime | None"
 _NAME_WIDTH = 9
 _LEAST_WIDTH = 12
 #: A pane shows so much of a text with its Markdown; `z` shows all of it.
@@ -194,7 +194,7 @@ class BackgroundFetch(Widget):
         return self.lcm.access
 
     def fetch(
-        self, read: Callable[[], T], then: Callable[[T], None], group: str = "read", *, stays: bool = False
+        self, read: Callable[[], T], then: Callable[[T], object], group: str = "read", *, stays: bool = False
     ) -> None:
         """Read, then show; a newer call of the same group takes the place of this one.
 
@@ -275,10 +275,13 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     LIST_TITLE: ClassVar[str] = ""
     PANE_TITLE: ClassVar[str] = "Text"
     #: Which conversation it is about, if any.
-    conversation_id: int | None = None
+    conversation_id: int | None
 
-    def __init__(self) -> None:
+    def __init__(self, conversation_id: int | None = None) -> None:
         super().__init__()
+        self.conversation_id = conversation_id
+        #: What the rows of the table stand for, by their keys.
+        self.listed: dict[str, Any] = {}
         self._mark: object = None
         self._loaded_at = self._seconds = 0.0
         self._is_loading = False
@@ -331,6 +334,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
         self.fetch(read, self.pane.show, "detail")
+
+    def open_dialog(self, read: Callable[[], DetailView]) -> None:
+        """Show one thing as large as the screen."""
+        self.fetch(read, lambda detail: self.app.push_screen(screens.dialogs.DetailDialog(detail)), "plan")
 
     def open_message(self, message_id: int) -> None:
         """Show a message in the pane."""
@@ -398,7 +405,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def copy(self, text: str) -> None:
         """Put a text on the clipboard, as it was written."""
         self.app.copy_to_clipboard(text)
-        self.tell(f"Copied {format_count(len(text))} characters.")
+        self.tell(f"Copied {len(text):,} characters.")
 
     def meant_conversation(self) -> int | None:
         """The conversation that keys are about, if any."""
@@ -413,11 +420,9 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             self.app.push_screen(screens.context.ContextScreen(id_))
 
     def action_transcript(self) -> None:
-        """Show the transcript on disk."""
         self._with_transcript(screens.transcript.TranscriptScreen)
 
     def action_compare(self) -> None:
-        """Lay the transcript over the archive."""
         self._with_transcript(screens.compare.CompareScreen)
 
     def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
@@ -463,6 +468,22 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def on_data_table_row_selected(self, event: RowTable.RowSelected) -> None:
         if event.control is self.rows and (key := self.rows.chosen) is not None:
             self.selected(key)
+
+    def show_rows(self, found: dict[str, Any], empty: str = "", hint: str = "", *, choose: str | None = None) -> None:
+        """Fill the table; when there is nothing, say so in the pane."""
+        self.listed = found
+        self.rows.fill([(key, tuple(map(self._cell, self.cells(one)))) for key, one in found.items()], choose)
+        if not found and empty:
+            self.pane.show(reads.DetailView(empty, text=hint))
+
+    def cells(self, _one: Any) -> tuple[Cell, ...]:
+        """The row of one thing."""
+        return ()
+
+    def _cell(self, value: Cell) -> Text:
+        if isinstance(value, Text):
+            return value
+        return text_cell(value) if isinstance(value, str) else time_cell(self.lcm.times, value)
 
     def highlighted(self, key: str) -> None:
         """The cursor came to a row."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, ClassVar
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -20,17 +20,15 @@ from lossless.model.messages import ToolCall
 from lossless.tui.reading import draw_lines, parts_view, speaker
 from lossless.tui.reads import readable_parts
 from lossless.tui.screens.page import BackgroundFetch
-from lossless.tui.text import ROLES
+from lossless.tui.text import ROLES, LocalTimes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.binding import BindingType
     from textual.events import Resize
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
-    from lossless.tui.text import LocalTimes
 
 _GUTTER, _MARGIN = 2, 1
 _LEAST_WIDTH = 20
@@ -190,7 +188,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     # --- where things are ---
 
     def _at(self, line: int) -> int:
-        """The message at a line."""
         return max(0, min(len(self._blocks), bisect_right(self._tops, line)) - 1)
 
     def _lay_out(self) -> None:
@@ -213,7 +210,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.scroll_to(y=max(0, y), animate=False, immediate=True, force=True)
 
     def _span(self, place: int) -> tuple[int, int]:
-        """The lines of a message."""
         return self._tops[place], self._tops[place] + self._blocks[place].height(self.width_of_text)
 
     def _in_sight(self, y: int) -> int:

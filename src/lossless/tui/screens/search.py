@@ -5,17 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
 from lossless.tui import reads, screens
-from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell, time_cell
+from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
     from lossless.engine import Engine
     from lossless.recall.scope import GrepMode
@@ -39,6 +38,7 @@ class SearchScreen(PaneScreen):
 
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
+    listed: dict[str, SearchHit]
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "app.go_back", "Back", show=False),
         Binding("slash,i", "write", "Write", key_display="/"),
@@ -49,10 +49,8 @@ class SearchScreen(PaneScreen):
     ]
 
     def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:
-        super().__init__()
-        self.conversation_id = conversation_id
+        super().__init__(conversation_id)
         self._mode, self._is_all = mode, conversation_id is None
-        self._found: dict[str, SearchHit] = {}
 
     def top_panes(self) -> ComposeResult:
         yield Input(id="search", select_on_focus=False)
@@ -84,21 +82,19 @@ class SearchScreen(PaneScreen):
     def _show(self, found: tuple[tuple[SearchHit, ...], str, str]) -> None:
         hits, count, hint = found
         self._shown = None
-        self._found = {hit.reference: hit for hit in hits}
         self._say(count)
-        self.rows.fill([(key, self._cells(hit)) for key, hit in self._found.items()])
+        self.show_rows({hit.reference: hit for hit in hits})
         self.about(text_cell(hint, NOTICE) if hint else None)
         self.pane.show(None)
-        if self._found:
+        if hits:
             self.rows.focus()
 
-    def _cells(self, hit: SearchHit) -> tuple[Text, ...]:
+    def cells(self, hit: SearchHit) -> tuple[Cell, ...]:
         what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
-        at = time_cell(self.lcm.times, hit.created_at)
-        return text_cell(str(hit.conversation_id)), what, at, highlight_matches(hit)
+        return str(hit.conversation_id), what, hit.created_at, highlight_matches(hit)
 
     def highlighted(self, key: str) -> None:
-        hit = self._found[key]
+        hit = self.listed[key]
         if hit.kind == "message":
             self.open_message(int(hit.id))
         elif hit.kind == "summary":
@@ -107,7 +103,7 @@ class SearchScreen(PaneScreen):
             self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
 
     def selected(self, key: str) -> None:
-        hit = self._found[key]
+        hit = self.listed[key]
         if hit.kind == "message":
             self.app.push_screen(screens.conversations.ConversationScreen(hit.conversation_id, int(hit.id)))
         elif hit.kind == "summary":

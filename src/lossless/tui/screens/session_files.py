@@ -5,19 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell, time_cell
+from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from rich.text import Text
-    from textual.binding import BindingType
 
     from lossless.tui.session_files import SessionFile
 
@@ -36,14 +33,12 @@ class AgentsScreen(PaneScreen):
 
     def _show(self, found: list[tuple[str, Path, int]]) -> None:
         self.where("Session files", plural(len(found), "folder"))
-        rows = [
-            (str(folder), (text_cell(name, "bold"), right_cell(count, 6), text_cell(home_path(str(folder)))))
-            for name, folder, count in found
-        ]
-        self.rows.fill(rows)
-        if not rows:
-            hint = "No session folder was found. Name one with `lcm tui --sessions DIR`, or OpenClaw's state folder."
-            self.pane.show(DetailView("Session files", text=hint))
+        hint = "No session folder was found. Name one with `lcm tui --sessions DIR`, or OpenClaw's state folder."
+        self.show_rows({str(agent[1]): agent for agent in found}, "Session files", hint)
+
+    def cells(self, agent: tuple[str, Path, int]) -> tuple[Cell, ...]:
+        name, folder, count = agent
+        return text_cell(name, "bold"), right_cell(count, 6), home_path(str(folder))
 
     def highlighted(self, key: str) -> None:
         self.pane.show(DetailView(home_path(key), text="Press Enter to list its session files."))
@@ -67,10 +62,11 @@ class SessionFilesScreen(SurgeryScreen):
         Binding("c", "context", "Context"),
     ]
 
+    listed: dict[str, SessionFile]
+
     def __init__(self, folder: Path) -> None:
         super().__init__()
         self._folder, self._wanted, self._total = folder, BATCH, 0
-        self._found: dict[str, SessionFile] = {}
 
     def load(self) -> None:
         count = self._wanted
@@ -79,34 +75,29 @@ class SessionFilesScreen(SurgeryScreen):
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
         found, self._total = read
         was = self._chosen
-        self._found = {file.path.name: file for file in found}
         self.where("Session files", home_path(str(self._folder)), f"{len(found)} of {self._total}")
-        self.rows.fill([(name, self._cells(file)) for name, file in self._found.items()])
+        self.show_rows({file.path.name: file for file in found})
         now = self._chosen
         if was is not None and now is not None and was != now:
             self.highlighted(now.path.name)
 
-    def _cells(self, file: SessionFile) -> tuple[Text, ...]:
-        return (
-            text_cell(file.session_id),
-            text_cell("–" if file.conversation_id is None else str(file.conversation_id)),
-            right_cell(format_bytes(file.size), 9),
-            time_cell(self.lcm.times, file.changed_at),
-        )
+    def cells(self, file: SessionFile) -> tuple[Cell, ...]:
+        conversation = "–" if file.conversation_id is None else str(file.conversation_id)
+        return file.session_id, conversation, right_cell(format_bytes(file.size), 9), file.changed_at
 
     def highlighted(self, key: str) -> None:
-        file = self._found[key]
+        file = self.listed[key]
         facts = (("size", format_bytes(file.size)), ("changed", self.lcm.times.minute(file.changed_at)))
         text = f"It is conversation {file.conversation_id}. Press Enter to open it, x for the file, v to compare them."
         if file.conversation_id is None:
             text = "The archive does not have it. Press Enter to read it, i to import it."
         self.pane.show(DetailView(str(file.path), facts, text))
-        if self.rows.is_at_end and len(self._found) < self._total:
+        if self.rows.is_at_end and len(self.listed) < self._total:
             self._wanted += BATCH
             self.load()
 
     def selected(self, key: str) -> None:
-        file = self._found[key]
+        file = self.listed[key]
         if file.conversation_id is not None:
             self.app.push_screen(screens.conversations.ConversationScreen(file.conversation_id))
         else:
@@ -116,7 +107,7 @@ class SessionFilesScreen(SurgeryScreen):
 
     @property
     def _chosen(self) -> SessionFile | None:
-        return self._found.get(self.rows.chosen or "")
+        return self.listed.get(self.rows.chosen or "")
 
     def meant_conversation(self) -> int | None:
         file = self._chosen
@@ -127,12 +118,11 @@ class SessionFilesScreen(SurgeryScreen):
     def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
         """Open the rollout behind the chosen file, or the file."""
         if (file := self._chosen) is not None:
-
-            def push(path: Path) -> None:
-                self.app.push_screen(open_screen(path, file.conversation_id))
-
-            backend = session_files.backend_session_id
-            self.fetch(lambda: backend(self.access, file.path, file.session_id), push, "plan")
+            self.fetch(
+                lambda: session_files.backend_session_id(self.access, file.path, file.session_id),
+                lambda path: self.app.push_screen(open_screen(path, file.conversation_id)),
+                "plan",
+            )
 
     def action_transcript(self) -> None:
         self._behind(screens.transcript.TranscriptScreen)

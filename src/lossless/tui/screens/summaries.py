@@ -7,24 +7,21 @@ from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 
-from lossless.model.records import SummaryRow
+from lossless.model.records import MessageRow, SummaryRow
 from lossless.tui import actions, reads, screens
-from lossless.tui.screens.dialogs import ConversationDialog, DetailDialog
+from lossless.tui.screens.dialogs import ConversationDialog
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, clip_text, format_count, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, LocalTimes, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from textual.binding import BindingType
     from textual.widgets.tree import TreeNode
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.records import MessageRow
-    from lossless.tui.text import LocalTimes
 
 #: So many summaries stand side by side, or messages below a leaf, before a row offers more.
 BATCH = 200
@@ -53,6 +50,7 @@ class SummariesScreen(SurgeryScreen):
     """Summaries of a conversation, oldest first: ● stands in the context, ○ is folded into another or out of it."""
 
     LIST_TITLE = "Summaries"
+    conversation_id: int
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("slash", "search", "Search", show=False),
         Binding("e", "recall", "Recall", show=False),
@@ -71,8 +69,7 @@ class SummariesScreen(SurgeryScreen):
     ]
 
     def __init__(self, conversation_id: int, summary_id: str | None = None) -> None:
-        super().__init__()
-        self.conversation_id: int = conversation_id
+        super().__init__(conversation_id)
         #: Summaries to open on the way down to one that is to be chosen.
         self._path: list[str] = []
         self._aim = summary_id
@@ -110,7 +107,7 @@ class SummariesScreen(SurgeryScreen):
                 self.summaries.root.add(label, id_, before=place, allow_expand=True)
         self._offer_more(self.summaries.root, total)
         self.summaries.root.expand()
-        shown = format_count(len(in_context & wanted.keys()))
+        shown = f"{len(in_context & wanted.keys()):,}"
         counted = f"{plural(total, 'top summary', 'top summaries')}, {shown} in the context"
         self.where(f"Summaries of conversation {self.conversation_id}", counted)
         if not wanted:
@@ -118,13 +115,14 @@ class SummariesScreen(SurgeryScreen):
             self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
             aim, self._aim = self._aim, None
-            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), self._follow, "path")
+
+            def follow(path: list[str]) -> None:
+                self._path = path
+                self._go_down(self.summaries.root)
+
+            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), follow, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
-
-    def _follow(self, path: list[str]) -> None:
-        self._path = path
-        self._go_down(self.summaries.root)
 
     def _go_down(self, node: TreeNode[RowId]) -> None:
         """Open row after row on the path; the last one is chosen."""
@@ -134,11 +132,10 @@ class SummariesScreen(SurgeryScreen):
         self._path.pop(0)
         if not self._path:
             self.call_after_refresh(self.summaries.move_cursor, child)
-        elif child.children:
-            child.expand()
+            return
+        child.expand()
+        if child.children:
             self._go_down(child)
-        else:
-            child.expand()
 
     # --- branches ---
 
@@ -147,7 +144,6 @@ class SummariesScreen(SurgeryScreen):
             self._read_branch(event.node, f"below {event.node.data}")
 
     def _read_branch(self, node: TreeNode[RowId], group: str = "more") -> None:
-        """Read the next rows below a row."""
         name, offset = node.data, len(node.children)
 
         def read() -> SummaryBranch:
@@ -179,7 +175,7 @@ class SummariesScreen(SurgeryScreen):
             ("● " if stands else "○ ", GREEN if stands else "dim"),
             (f"d{row.depth} ", BLUE),
             share_bar(row.token_count / _FULL_TOKENS, _BAR, BLUE if stands else "dim"),
-            (f" {format_count(row.token_count)} ", style),
+            (f" {row.token_count:,} ", style),
             (f"{self.lcm.times.short(row.earliest_at)} ", "dim"),
             (one_line(_TIME.sub("", row.content), 120), style),
             end="",
@@ -259,12 +255,12 @@ class SummariesScreen(SurgeryScreen):
         if (name := self._need()) is None:
             return
 
-        def show(text: str) -> None:
-            shown = clip_text(text) if text else "Nothing came before: the model gets only this part."
-            self.app.push_screen(DetailDialog(reads.DetailView(f"Previous context of {name}"), Text(shown)))
+        def read() -> reads.DetailView:
+            text = self.access.engine.surgery.summary_source(name).previous_context
+            nothing = "Nothing came before: the model gets only this part."
+            return reads.DetailView(f"Previous context of {name}", text=text or nothing)
 
-        surgery = self.access.engine.surgery
-        self.fetch(lambda: surgery.summary_source(name).previous_context, show, "plan")
+        self.open_dialog(read)
 
     def changed(self) -> None:
         """Texts and sources may be others: rows are read again."""

@@ -8,18 +8,16 @@ from threading import Event
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
-from lossless.tui.screens.page import PaneScreen
-from lossless.tui.text import NOTICE, RED, clip_text, format_count, make_visible, plural, text_cell
+from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.text import NOTICE, RED, clip_text, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from textual.binding import BindingType
 
     from lossless.maintenance.doctor import DoctorFinding, Examination
     from lossless.maintenance.surgery.rewriting import SummaryDraft
@@ -107,7 +105,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def _show(self, draft: SummaryDraft) -> None:
         self._state, self._draft = "draft", draft
-        sizes = f"{format_count(draft.tokens_before)} → {format_count(draft.tokens)} tokens by {draft.model}"
+        sizes = f"{draft.tokens_before:,} → {draft.tokens:,} tokens by {draft.model}"
         shown = diff_text(draft.diff) if self._shows_diff else Text(clip_text(draft.text))
         is_many = self._count > 1
         keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"
@@ -245,9 +243,7 @@ class DoctorScreen(SurgeryScreen):
     LIST_TITLE = "Findings"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("R", "repair", "Repair")]
 
-    def __init__(self) -> None:
-        super().__init__()
-        self._found: dict[str, DoctorFinding] = {}
+    listed: dict[str, DoctorFinding]
 
     def load(self) -> None:
         self.reading(lambda: self.access.engine.admin.examine(), self._show)
@@ -256,27 +252,23 @@ class DoctorScreen(SurgeryScreen):
         """An examination is not repeated by itself."""
 
     def _show(self, found: Examination) -> None:
-        self._found = {str(n): finding for n, finding in enumerate(found.findings)}
         state = "healthy" if found.healthy else "something is wrong"
         versions = f"schema {found.schema}, SQLite {found.sqlite}"
-        self.where("Doctor", state, plural(len(self._found), "finding"), versions)
-        rows = []
-        for key, one in self._found.items():
-            about = text_cell("" if one.conversation_id is None else str(one.conversation_id))
-            kind = text_cell(one.kind, "bold")
-            rows.append((key, (text_cell(*_MARKS[one.severity]), about, kind, text_cell(one.message))))
-        self.rows.fill(rows)
-        if not rows:
-            self.pane.show(DetailView("The archive is healthy."))
+        self.where("Doctor", state, plural(len(found.findings), "finding"), versions)
+        self.show_rows({str(n): one for n, one in enumerate(found.findings)}, "The archive is healthy.")
+
+    def cells(self, one: DoctorFinding) -> tuple[Cell, ...]:
+        about = "" if one.conversation_id is None else str(one.conversation_id)
+        return text_cell(*_MARKS[one.severity]), about, text_cell(one.kind, "bold"), one.message
 
     def highlighted(self, key: str) -> None:
-        finding = self._found[key]
+        finding = self.listed[key]
         facts = (("helps", finding.remedy), ("about", ", ".join(finding.ids)))
         known = tuple(fact for fact in facts if fact[1])
         self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", known, finding.message))
 
     def action_repair(self) -> None:
-        finding = self._found.get(self.rows.chosen or "")
+        finding = self.listed.get(self.rows.chosen or "")
         id_ = None if finding is None else finding.conversation_id
         if id_ is None:
             self.tell("Choose a finding about the summaries of a conversation.")

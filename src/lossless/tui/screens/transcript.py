@@ -11,29 +11,23 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 
 from rich.text import Text
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 
 from lossless.errors import BadMessage
 from lossless.ingest import events
-from lossless.ingest.transcripts import BadLine, open_transcript
+from lossless.ingest.transcripts import BadLine, TranscriptEntry, open_transcript
 from lossless.ingest.transcripts.entries import entry_id_of
 from lossless.ingest.transcripts.records import file_state
-from lossless.model.messages import Incoming
+from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import format_count, plural, right_cell, role_cell, shorten_middle, text_cell, time_cell
+from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
-
-    from textual.binding import BindingType
-
-    from lossless.ingest.transcripts import TranscriptEntry
-    from lossless.model.messages import Message
-    from lossless.tui.text import LocalTimes
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +59,11 @@ class SessionFileMessage:
         """The message, whole."""
         facts = [("role", self.role), ("said", times.minute(self.at)), ("entry", self.id or "")]
         if self.message is not None:
-            facts.insert(2, ("tokens", format_count(self.message.tokens)))
+            facts.insert(2, ("tokens", f"{self.message.tokens:,}"))
             text = parts_text(self.message.parts) or self.message.content or "(no text)"
         else:
             text = f"It is not stored: {self.problem}."
-        return DetailView(f"line {format_count(self.line)}", tuple(fact for fact in facts if fact[1]), text)
+        return DetailView(f"line {self.line:,}", tuple(fact for fact in facts if fact[1]), text)
 
 
 class TranscriptReader:
@@ -158,8 +152,8 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         Binding("right_square_bracket", "newer", "Newer", key_display="]"),
     ]
 
-    def __init__(self, path: Path) -> None:
-        super().__init__()
+    def __init__(self, path: Path, conversation_id: int | None = None) -> None:
+        super().__init__(conversation_id)
         self.path = path
         self._scroll: TranscriptReader | None = None
         #: Where the window begins; None is where the newest one does.
@@ -231,9 +225,7 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
             return "no messages"
         last = min(len(self._scroll), self._first + self._window_size)
         older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
-        return (
-            f"{older}{format_count(self._first + 1)} … {format_count(last)} of {format_count(len(self._scroll))}{newer}"
-        )
+        return f"{older}{self._first + 1:,} … {last:,} of {len(self._scroll):,}{newer}"
 
     # --- keys ---
 
@@ -265,12 +257,12 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
+    listed: dict[str, SessionFileMessage]
     BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "import", "Import"), Binding("v", "compare", "Compare")]
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
-        super().__init__(path)
-        self.conversation_id = self._given = conversation_id
-        self._messages: dict[str, SessionFileMessage] = {}
+        super().__init__(path, conversation_id)
+        self._given = conversation_id
 
     def read_window(
         self, scroll: TranscriptReader, first: int, size: int
@@ -284,14 +276,12 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
         messages, self.conversation_id = found
-        self._messages = {str(one.place): one for one in messages}
-        keys = list(self._messages)
+        keys = [str(one.place) for one in messages]
         wanted = {"first": keys[:1], "last": keys[-1:]}.get(choose or "")
-        self.rows.fill([(key, self._cells(one)) for key, one in self._messages.items()], wanted[0] if wanted else None)
+        rows = dict(zip(keys, messages, strict=True))
+        self.show_rows(rows, "This file has no messages.", choose=wanted[0] if wanted else None)
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
-        if not messages:
-            self.pane.show(DetailView("This file has no messages."))
 
     def _figures(self) -> Text | None:
         if (scroll := self._scroll) is None:
@@ -308,17 +298,12 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
             text_cell(command)
         )
 
-    def _cells(self, one: SessionFileMessage) -> tuple[Text, ...]:
-        return (
-            right_cell(str(one.line), 5),
-            role_cell(one.role),
-            time_cell(self.lcm.times, one.at),
-            right_cell(one.message.tokens if one.message else "–", 6),
-            text_cell(one.text),
-        )
+    def cells(self, one: SessionFileMessage) -> tuple[Cell, ...]:
+        tokens = right_cell(one.message.tokens if one.message else "–", 6)
+        return right_cell(str(one.line), 5), role_cell(one.role), one.at, tokens, one.text
 
     def highlighted(self, key: str) -> None:
-        self.pane.show(self._messages[key].detail(self.lcm.times))
+        self.pane.show(self.listed[key].detail(self.lcm.times))
 
     # --- keys ---
 

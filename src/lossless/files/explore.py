@@ -1,27 +1,312 @@
-"""Summaries of text payloads: prose, logs, diffs, JSON, tables, YAML, markup; and samples of prose for a model."""
+"""Summaries of payloads by kind: text, structured data, code, binary. No model is needed; one may describe prose."""
 
 from __future__ import annotations
 
 import csv
 import json
 import re
+import struct
 from collections import Counter
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import LosslessError
-from lossless.files.explore.phrases import (
-    ITEM_CHARS,
-    SMALL_CHARS,
-    clip,
-    count_list,
-    list_item,
-    list_items,
-    one_line,
-    plural,
-)
+from lossless.files.media_types import exploration_kind, image_type, plain_type
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+#: The maximum length of a single name, line or key in a summary.
+ITEM_CHARS = 120
+#: Smaller inputs get only the lines that lossless-claw writes.
+SMALL_CHARS = 2000
+
+
+def clip(text: str, limit: int = ITEM_CHARS) -> str:
+    """`text`, or its beginning and an ellipsis."""
+    return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
+
+
+def one_line(text: str) -> str:
+    """`text` with white space collapsed."""
+    return " ".join(text.split())
+
+
+def list_item(text: str) -> str:
+    """A value from the payload as a list item: one line, truncated."""
+    return clip(one_line(text[: 4 * ITEM_CHARS]))
+
+
+def list_items(label: str, items: Sequence[str], limit: int, separator: str = ", ") -> str:
+    """`label (count): a, b.`, with the first `limit` of the items; `label: none detected.` without any."""
+    if not items:
+        return f"{label}: none detected."
+    more = f"{separator}+{len(items) - limit:,} more" if len(items) > limit else ""
+    return f"{label} ({len(items):,}): {separator.join(map(list_item, items[:limit]))}{more}."
+
+
+def plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def count_list(pairs: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{list_item(name)} {count:,}" for name, count in pairs)
+
+
+# --- binary payloads ------------------------------------------------------------------------------------------
+
+_SIGNATURES = (
+    (b"%PDF-", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "GZIP"), (b"BZh", "BZIP2"), (b"\xfd7zXZ\x00", "XZ"),
+    (b"7z\xbc\xaf\x27\x1c", "7Z"), (b"\x28\xb5\x2f\xfd", "ZSTD"), (b"SQLite format 3\x00", "SQLite database"),
+    (b"\x7fELF", "ELF executable"), (b"MZ", "Windows executable"), (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
+    (b"\x00asm", "WebAssembly"), (b"ID3", "MP3"), (b"OggS", "OGG"), (b"fLaC", "FLAC"),
+    (b"\x1aE\xdf\xa3", "Matroska/WebM"), (b"PAR1", "Parquet"), (b"\x93NUMPY", "NumPy array"),
+)  # fmt: skip
+_OFFICE = ((b"word/", "DOCX"), (b"xl/", "XLSX"), (b"ppt/", "PPTX"), (b"META-INF/", "JAR"), (b"epub", "EPUB"))
+_SVG = re.compile(rb"<svg[^>]{0,2000}")
+_SVG_SIZE = re.compile(rb"\s(width|height)\s{0,4}=\s{0,4}[\"']?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
+_PDF_PAGE = re.compile(rb"/Type\s{0,4}/Page(?![a-zA-Z])")
+
+
+def image_summary(data: bytes, name: str | None, mime: str) -> str:
+    """Type, size and, where the header has them, width and height.
+
+    >>> image_summary(b"GIF89a\\x02\\x00\\x03\\x00", "a.gif", "image/gif")
+    'Image file (GIF, 10 bytes) — a.gif, 2 × 3 pixels'
+    """
+    kind = mime.partition("/")[2].partition("+")[0].removeprefix("x-").upper() or "unknown"
+    kind = {"JPG": "JPEG", "ICON": "ICO"}.get(kind, kind)
+    size = dimensions(data)
+    pixels = f", {size[0]:,} × {size[1]:,} pixels" if size else ""
+    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}{pixels}"
+
+
+def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
+    """The type by the first bytes, and the size."""
+    kind = next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
+    if kind == "ZIP":
+        kind = next((inner for mark, inner in _OFFICE if mark in data[:4096]), kind)
+    elif kind is None and data[:4] == b"RIFF":
+        kind = {b"WAVE": "WAV", b"AVI ": "AVI"}.get(data[8:12])
+    elif kind is None:
+        kind = "MP4" if data[4:8] == b"ftyp" else "TAR" if data[257:262] == b"ustar" else None
+    kind = kind or plain_type(mime).partition("/")[2].upper() or "unknown type"
+    pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
+    more = f", {plural(pages, 'page')}" if pages else ""
+    return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
+
+
+def dimensions(data: bytes) -> tuple[int, int] | None:
+    """Width and height of an image from its header, or None."""
+    try:
+        if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
+            return struct.unpack(">II", data[16:24])
+        if data.startswith((b"GIF87a", b"GIF89a")):
+            return struct.unpack("<HH", data[6:10])
+        if data.startswith(b"BM"):
+            width, height = struct.unpack("<ii", data[18:26])
+            return width, abs(height)
+        if data.startswith(b"\xff\xd8"):
+            at = 2
+            while at + 9 < len(data) and data[at] == 0xFF:
+                if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+                    height, width = struct.unpack(">HH", data[at + 5 : at + 9])
+                    return width, height
+                at += 2 + max(struct.unpack(">H", data[at + 2 : at + 4])[0], 2)
+            return None
+        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+            return _webp_size(data)
+    except struct.error:
+        return None
+    svg = _SVG.search(data[:4096])
+    sides = {side: round(float(number)) for side, number in _SVG_SIZE.findall(svg[0])} if svg else {}
+    return (sides[b"width"], sides[b"height"]) if len(sides) == 2 else None
+
+
+def _webp_size(data: bytes) -> tuple[int, int] | None:
+    chunk = data[12:16]
+    if chunk == b"VP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if chunk == b"VP8 ":
+        width, height = struct.unpack("<HH", data[26:30])
+        return width & 0x3FFF, height & 0x3FFF
+    if chunk == b"VP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    return None
+
+
+# --- source code ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """Patterns for a language's imports and definitions; each matches the beginning of a line."""
+
+    name: str
+    imports: re.Pattern[str]
+    definitions: re.Pattern[str]
+    #: Definitions inside a class; shown for large files only.
+    members: re.Pattern[str] | None = None
+
+
+def _at_line(*patterns: str, ignore_case: bool = False) -> re.Pattern[str]:
+    return re.compile("^(?:" + "|".join(patterns) + ")", re.MULTILINE | (re.IGNORECASE if ignore_case else 0))
+
+
+_NEVER = re.compile(r"(?!)")
+_MODIFIERS = (
+    "public|private|protected|internal|fileprivate|static|final|abstract|sealed|partial|async|override|virtual|default"
+    "|synchronized|readonly|unsafe|extern|open|data|inline|suspend|mutating|case|implicit|lazy"
+)
+_ACCESS = rf"(?:(?:{_MODIFIERS})[ \t]+)"
+_C_FUNCTION = (
+    r"(?!(?:if|for|while|switch|return|else|do|typedef|using|case|struct|class)\b)[A-Za-z_][\w \t*&:<>,~]{0,160}"
+    r"\([^;{}\n]{0,400}\)[ \t]*\w{0,20}[ \t]*(?:\{|$)"
+)
+_METHOD = rf"[ \t]{{1,12}}{_ACCESS}+[\w<>\[\],.? \t]{{1,120}}\([^;\n]{{0,300}}"
+
+_PYTHON = Language(
+    "Python",
+    _at_line(r"import[ \t]+\S", r"from[ \t]+\S+[ \t]+import\b"),
+    _at_line(r"(?:async[ \t]+)?def[ \t]+\w", r"class[ \t]+\w"),
+    _at_line(r"(?: {2,4}|\t)(?:async[ \t]+)?def[ \t]+\w", r"(?: {2,4}|\t)class[ \t]+\w"),
+)
+_JAVASCRIPT = Language(
+    "JavaScript/TypeScript",
+    _at_line(
+        r"import\b(?![ \t]*\()",
+        r"(?:const|let|var)[ \t][^=\n]{1,300}=[ \t]*require\(",
+        r"export[ \t][^\n]{0,300}?\bfrom[ \t]+['\"]",
+    ),
+    _at_line(
+        r"(?:export[ \t]+)?(?:default[ \t]+)?(?:declare[ \t]+)?(?:abstract[ \t]+)?(?:async[ \t]+)?(?:const[ \t]+)?"
+        r"(?:function\b|class\b|interface[ \t]|type[ \t]+[\w$]+[^=\n]{0,200}=|enum[ \t]|namespace[ \t])",
+        r"(?:export[ \t]+)?(?:const|let|var)[ \t]+[\w$]+[ \t]*(?::[^=\n]{0,200})?=[ \t]*(?:async[ \t]*)?"
+        r"(?:function\b|\([^)\n]{0,300}\)[ \t]*(?::[^=\n]{0,100})?=>|[\w$]+[ \t]*=>|class\b)",
+        r"(?:module\.)?exports(?:\.[\w$]+)?[ \t]*=",
+    ),
+    _at_line(
+        r"[ \t]{1,4}(?:(?:public|private|protected|static|async|get|set|readonly)[ \t]+){0,4}"
+        r"(?!(?:if|for|while|switch|return|catch|function)\b)[\w$#]{1,120}[ \t]*\([^;\n]{0,300}\{[ \t]*$"
+    ),
+)
+_GO = Language(
+    "Go",
+    _at_line(r"import[ \t]+[\"\w.]", r"\t(?:[\w.]+[ \t]+)?\"[^\"\n]{1,200}\"[ \t]*$"),
+    _at_line(r"func[ \t]", r"type[ \t]+\w", r"(?:var|const)[ \t]+\w"),
+)
+_RUST = Language(
+    "Rust",
+    _at_line(r"(?:pub(?:\([^)\n]{0,40}\))?[ \t]+)?(?:use|extern[ \t]+crate)[ \t]"),
+    _at_line(
+        r"(?:pub(?:\([^)\n]{0,40}\))?[ \t]+)?(?:(?:async|unsafe|const|default|extern[ \t]+\"[^\"\n]{0,20}\")[ \t]+)*"
+        r"(?:fn|struct|enum|trait|impl|mod|type|union|static|const)\b",
+        r"macro_rules![ \t]",
+    ),
+    _at_line(r"[ \t]{1,8}(?:pub(?:\([^)\n]{0,40}\))?[ \t]+)?(?:(?:async|unsafe|const)[ \t]+)*fn[ \t]"),
+)
+_JAVA = Language(
+    "Java",
+    _at_line(r"(?:package|import)[ \t]+\w"),
+    _at_line(rf"[ \t]{{0,4}}{_ACCESS}*(?:class|interface|enum|record|@interface)[ \t]+\w"),
+    _at_line(_METHOD),
+)
+_C = Language(
+    "C/C++",
+    _at_line(r"[ \t]*#[ \t]*include\b", r"(?:import|module)[ \t]+[\w.<\"]", r"using[ \t]+namespace[ \t]"),
+    _at_line(
+        r"(?:typedef[ \t]+)?(?:struct|union|enum(?:[ \t]+class)?|class|namespace)[ \t]+\w[^;\n]{0,200}(?:\{|$)",
+        r"template[ \t]*<",
+        r"typedef[ \t]",
+        r"#[ \t]*define[ \t]+\w+\(",
+        _C_FUNCTION,
+    ),
+)
+_CSHARP = Language(
+    "C#",
+    _at_line(r"(?:global[ \t]+)?using[ \t]+(?:static[ \t]+)?[\w.=]"),
+    _at_line(rf"[ \t]{{0,8}}{_ACCESS}*(?:class|interface|struct|enum|record|delegate|namespace)[ \t]+\w"),
+    _at_line(_METHOD),
+)
+_RUBY = Language(
+    "Ruby",
+    _at_line(r"[ \t]*(?:require|require_relative|load|autoload|gem)[ \t(]"),
+    _at_line(r"[ \t]{0,2}(?:class|module)[ \t]", r"def[ \t]"),
+    _at_line(r"[ \t]{1,8}def[ \t]"),
+)
+_PHP = Language(
+    "PHP",
+    _at_line(r"(?:use|namespace)[ \t]+\\?\w", r"(?:require|include)(?:_once)?\b"),
+    _at_line(rf"{_ACCESS}*(?:class|interface|trait|enum|function)[ \t]+&?\w"),
+    _at_line(rf"[ \t]{{1,8}}{_ACCESS}*function[ \t]+&?\w"),
+)
+_SHELL = Language(
+    "shell", _at_line(r"[ \t]*(?:source|\.)[ \t]+\S"), _at_line(r"function[ \t]+[\w:.-]+", r"[\w:.-]+[ \t]*\(\)")
+)
+SQL = Language(
+    "SQL",
+    _NEVER,
+    _at_line(
+        r"[ \t]*(?:CREATE|ALTER|DROP)\s+(?:OR\s+REPLACE\s+)?"
+        r"(?:(?:TEMP|TEMPORARY|UNIQUE|MATERIALIZED|VIRTUAL|GLOBAL|LOCAL)\s+){0,3}"
+        r"(?:TABLE|INDEX|VIEW|TRIGGER|FUNCTION|PROCEDURE|TYPE|SCHEMA|SEQUENCE|DATABASE|EXTENSION)\b",
+        ignore_case=True,
+    ),
+)
+_KOTLIN = Language(
+    "Kotlin, Swift or Scala",
+    _at_line(r"(?:package|import)[ \t]+\w"),
+    _at_line(rf"{_ACCESS}*(?:fun|func|class|object|interface|struct|enum|protocol|extension|trait|def|typealias)[ \t]"),
+    _at_line(rf"[ \t]{{1,8}}{_ACCESS}*(?:fun|func|def)[ \t]"),
+)
+LANGUAGES: dict[str, Language] = {
+    **dict.fromkeys(("py", "pyi", "pyw"), _PYTHON),
+    **dict.fromkeys(("js", "mjs", "cjs", "jsx", "ts", "mts", "cts", "tsx", "vue", "svelte"), _JAVASCRIPT),
+    "go": _GO,
+    "rs": _RUST,
+    "java": _JAVA,
+    **dict.fromkeys(("c", "h", "cc", "cpp", "cxx", "hh", "hpp", "hxx", "m", "mm", "ino", "cu"), _C),
+    "cs": _CSHARP,
+    **dict.fromkeys(("rb", "rake", "gemspec"), _RUBY),
+    **dict.fromkeys(("php", "phtml"), _PHP),
+    **dict.fromkeys(("sh", "bash", "zsh", "ksh"), _SHELL),
+    "sql": SQL,
+    **dict.fromkeys(("kt", "kts", "swift", "scala"), _KOTLIN),
+}
+
+
+_MAX_IMPORTS, _MAX_DEFINITIONS, _MAX_MEMBERS = 12, 24, 24
+_VERBS = "SELECT|INSERT|UPDATE|DELETE|CREATE|ALTER|DROP|WITH|MERGE|COPY|GRANT|TRUNCATE"
+_VERB = re.compile(rf"^[ \t]*({_VERBS})\b", re.MULTILINE | re.IGNORECASE)
+
+
+def code_summary(text: str, name: str | None, language: Language) -> str:
+    """Lines, imports and top-level definitions; members of classes only beyond a few lines."""
+    lines = [f"Code exploration summary ({list_item(name or 'unnamed')}):", f"Lines: {text.count(chr(10)) + 1:,}."]
+    if language is SQL:
+        verbs = Counter(verb.upper() for verb in _VERB.findall(text))
+        lines.append(f"Statements: {count_list(verbs.most_common(12)) or 'none detected'}.")
+    else:
+        imports = list(dict.fromkeys(_matching_lines(language.imports, text)))
+        lines.append(list_items("Imports/dependencies", imports, _MAX_IMPORTS, " | "))
+    definitions = list(_matching_lines(language.definitions, text))
+    lines.append(list_items("Top-level definitions", definitions, _MAX_DEFINITIONS, " | "))
+    members = list(_matching_lines(language.members, text)) if language.members and len(text) > SMALL_CHARS else []
+    if members:
+        lines.append(list_items("Members", members, _MAX_MEMBERS, " | "))
+    return "\n".join(lines)
+
+
+def _matching_lines(pattern: re.Pattern[str], text: str) -> Iterator[str]:
+    """The lines that the pattern matches at the beginning, each cut to a maximum length."""
+    for match in pattern.finditer(text):
+        start = match.start()
+        end = text.find("\n", start, start + ITEM_CHARS)
+        yield text[start : end if end >= 0 else start + ITEM_CHARS].strip()
+
+
+# --- text -----------------------------------------------------------------------------------------------------
 
 _TIME = re.compile(
     r"\d{4}-\d{2}-\d{2}[T ]\d{2}:\d{2}(?::\d{2})?(?:[.,]\d{1,9})?(?:Z|[+-]\d{2}:?\d{2})?"
@@ -401,3 +686,40 @@ def sample_text(text: str) -> list[tuple[str, str]]:
     middle = (len(text) - SAMPLE_CHARS) // 2
     pieces = (("beginning", 0), ("middle", middle), ("end", len(text) - SAMPLE_CHARS))
     return [(place, text[start : start + SAMPLE_CHARS]) for place, start in pieces]
+
+
+# --- all of them ----------------------------------------------------------------------------------------------
+
+#: The maximum length: the summary replaces the payload in the context.
+MAX_CHARS = 3000
+
+_STRUCTURED: dict[str, Callable[[str], str]] = {
+    **dict.fromkeys(("json", "geojson", "ipynb"), json_summary),
+    **dict.fromkeys(("jsonl", "ndjson"), json_lines_summary),
+    "csv": lambda text: table_summary(text, ",", "CSV"),
+    "tsv": lambda text: table_summary(text, "\t", "TSV"),
+    **dict.fromkeys(("yaml", "yml"), yaml_summary),
+    **dict.fromkeys(("xml", "xsd", "plist"), xml_summary),
+    **dict.fromkeys(("html", "htm"), html_summary),
+    "toml": lambda text: settings_summary(text, "TOML"),
+    **dict.fromkeys(("ini", "cfg", "conf"), lambda text: settings_summary(text, "INI")),
+    "env": lambda text: settings_summary(text, "ENV"),
+}
+
+
+def summarise(data: bytes, name: str | None, mime: str | None, *, ask: Ask | None = None) -> str:
+    """A summary of a payload of at most `MAX_CHARS`; `ask` is an optional model that describes prose."""
+    picture = image_type(data)
+    if picture not in (None, "image/svg+xml", "image/bmp") or plain_type(mime).startswith("image/"):
+        return clip(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)
+    if is_binary(data):
+        return clip(binary_summary(data, name, mime), MAX_CHARS)
+    text, what = decoded_text(data), exploration_kind(name, mime)
+    if what in _STRUCTURED:
+        found = _STRUCTURED[what](text)
+    elif what in LANGUAGES:
+        found = code_summary(text, name, LANGUAGES[what])
+    else:
+        described = ask_model(text, name, mime, ask) if ask is not None else None
+        found = described or text_summary(text, name)
+    return clip(found, MAX_CHARS)

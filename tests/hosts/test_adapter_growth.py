@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
-from lossless.hosts.hermes_messages import PromptGrowth
+from lossless.hosts.adapter import PromptGrowth
 
 if TYPE_CHECKING:
     from pathlib import Path

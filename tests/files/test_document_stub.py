@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.files.references import plan_stubs, stub_payload
+from lossless.files.document import plan_stubs, stub_payload
 from lossless.maintenance.surgery import tool_outputs
 from lossless.model.messages import StoredToolOutput
 from tests.files.archives import NOW, Kept

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from lossless.files.document import file_reference, image_reference, raw_reference, tool_reference
 from lossless.files.explore import summarise
 from lossless.files.intercept import file_blocks
 from lossless.files.media_types import storage_extension
-from lossless.files.references import file_reference, image_reference, raw_reference, tool_reference
 from lossless.model.identity import file_ids_in
 
 ID = "file_0123456789abcdef"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lossless
-from lossless.maintenance.rotation import decide_rotation, indexed_sessions
+from lossless.maintenance.rotate import decide_rotation, indexed_sessions
 from tests.maintenance.keeping import dumped, open_engine, parsed, problems, transcript
 
 if TYPE_CHECKING:

@@ -10,8 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import ModelTimeout
-from lossless.files.explore import MAX_CHARS, summarise
-from lossless.files.explore.text import SAMPLE_CHARS, exploration_prompt, sample_text
+from lossless.files.explore import MAX_CHARS, SAMPLE_CHARS, exploration_prompt, sample_text, summarise
 from lossless.files.media_types import image_type
 from tests.files.outlines import PROGRAMS, Program
 from tests.files.payloads import png

@@ -14,7 +14,7 @@ import lossless
 from lossless.compaction.summariser import DescriptionWorker, Summariser
 from lossless.engine import Engine
 from lossless.errors import GuardOpen, LosslessError, ModelDenied, ModelTimeout, Stale
-from lossless.files.explore.text import TEXT_HEADING
+from lossless.files.explore import TEXT_HEADING
 from lossless.llm.completion import Completion, Prompt
 from lossless.maintenance.surgery import tool_outputs
 from lossless.store.archive import Archive
