@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.messages import sender_name
-from lossless.model.search_text import ENGLISH, PASSAGE_CHARS_DENSE, WORD, fold_text, passages, stem
+from lossless.model.search_text import ENGLISH, PASSAGE_CHARS_DENSE, WORD, fold_text, passages
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.query import (
     COURSE_SPREAD,
@@ -26,7 +26,7 @@ from lossless.recall.query import (
     parse_query,
 )
 from lossless.store.database import column_text
-from lossless.store.search import MessageText, index_new_rows, is_stale, reindex_stale
+from lossless.store.search import MessageText, index_new_rows, is_stale, reindex_stale, stem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
