@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.rank import SNIPPET_CHARS, best_window
-from lossless.recall.results import best_snippet
+from lossless.recall.results import SNIPPET_CHARS, best_snippet, best_window
 
 FILLER = "Nothing of note was said here. "
 NEWS = "The deploy pipeline failed because of the migration lock. "

@@ -25,8 +25,7 @@ from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.rank import ELLIPSIS
-from lossless.recall.results import Reference, find_references, parse_reference
+from lossless.recall.results import ELLIPSIS, Reference, find_references, parse_reference
 from lossless.recall.scope import Caller, GrepRequest, Scope, not_in_scope
 
 if TYPE_CHECKING:

@@ -21,7 +21,8 @@ from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
 from lossless.recall.query import ASKS_ORDER, asks_course, find_times, narrowest_time, parse_query, time_range
-from lossless.recall.rank import ECHO_LIMIT, ELLIPSIS, SESSION_GAP_SECONDS, best_window
+from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
+from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
 from lossless.recall.search import MAX_PATTERN_CHARS, grep
 from lossless.store.search import MessageText, SearchScope, stem

@@ -61,6 +61,8 @@ class Term:
     required: bool = False
     #: The expression of the identifier or run that this is a piece of.
     piece_of: str = ""
+    #: What it counts if it was not asked for, but may mean the same.
+    share: float = 0.0
 
     @property
     def widest(self) -> str:
@@ -209,9 +211,10 @@ class Query:
     #: Whether it is about the one who asks, as "what did I say" is; and about what that one wants or prefers.
     is_own: bool = False
     asks_wishes: bool = False
-    #: Whether the model is to do something: then what the user always wants counts. And whether it is about an order.
+    #: Whether the model is to do something: then what the user always wants counts. And whether it is about the past.
     is_request: bool = False
-    asks_order: bool = False
+    is_past: bool = False
+    is_english: bool = False
 
     @property
     def asked(self) -> tuple[Term, ...]:
@@ -270,13 +273,14 @@ def parse_query(question: str) -> Query:
         if key not in terms or (terms[key].piece_of and not term.piece_of):
             terms[key] = term
     hint = REGEX_HINT if is_regex else None if terms else EMPTY_HINT
-    is_course, asks_order = asks_course(text), ASKS_ORDER.search(text) is not None
+    is_course = asks_course(text)
     spread = COURSE_SPREAD if is_course else SEVERAL_SPREAD if _ASKS_SEVERAL.search(text) else 1.0
-    spread = ORDER_SPREAD if asks_order else spread
+    spread = ORDER_SPREAD if ASKS_ORDER.search(text) else spread
     is_own = (is_course or _IS_OWN.search(text) is not None) and not _ASKS_THE_OTHER.search(text)
     wishes = is_own and _ASKS_WISHES.search(text) is not None
     is_request = not is_course and _IS_REQUEST.search(text) is not None
-    return Query(tuple(terms.values())[:MAX_TERMS], hint, spread, is_own, wishes, is_request, asks_order)
+    is_past, asked = _IS_PAST.search(text) is not None, tuple(terms.values())[:MAX_TERMS]
+    return Query(asked, hint, spread, is_own, wishes, is_request, is_past, stop is ENGLISH)
 
 
 def asks_course(question: str) -> bool:
@@ -334,12 +338,13 @@ _ASKS_SEVERAL = re.compile(
 )
 #: Questions about nothing but the order, and about how something went on: their answer is a row of events.
 ASKS_ORDER = re.compile(
-    r"\b(?:in (?:which|what) order|the order in which|list .*\bin order|timeline|chronolog\w*|Reihenfolge"
-    r"|dans quel ordre|en qué orden)",
+    r"\b(?:in (?:which|what|the) (?:order|sequence)|the (?:order|sequence) (?:in which|of)|in order\b(?! to)|timeline"
+    r"|chronolog\w*|one after (?:the other|another)|Reihenfolge|dans quel ordre|en qué orden)",
     re.IGNORECASE,
 )
 _ASKS_DEVELOPMENT = re.compile(
-    r"\b(?:over time|so far|im Laufe|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|summar(?:y|i[sz]e)"
+    r"\b(?:over time|so far|sum(?:s|med)? up|(?:whole|full|entire) (?:story|history)|story of|im Laufe"
+    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|summar(?:y|i[sz]e)"
     r"|overview|recap|zusammenfass\w*|überblick|résum\w+|resum\w+"
     r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
     re.IGNORECASE,
@@ -369,6 +374,12 @@ _IS_REQUEST = re.compile(
     r"\b(?:(?:can|could|would|will|should) you|(?:should|shall|can|could|do) i|what would you|help me)\b"
     r"|^\s*(?:please )?(?:draft|write|make|show|help|explain|give|suggest|create|recommend|build|plan|design|tell|walk"
     r"|list|describe|compare) (?:me|us|a|an|the|some|how|out|up|down)\b",
+    re.IGNORECASE,
+)
+#: Questions about what was, or how things stand.
+_IS_PAST = re.compile(
+    r"\b(?:did|was|were|had|have (?:i|we)|has|been|ago|so far|by now|current(?:ly)?|latest|how (?:many|much|often|long)"
+    r"|when (?:is|was|did|does|will))\b",
     re.IGNORECASE,
 )
 #: Questions about what the other side said, and about what the asker wants.
@@ -596,9 +607,6 @@ def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _
     return min(_BEGINNING.astimezone(now.tzinfo), span[0]), span[0]
 
 
-# --- words --------------------------------------------------------------------------------------
-
-
 def _table(*rows: str) -> dict[str, int]:
     """Each word of a row by the row's number, from 1."""
     return {word: number for number, row in enumerate(rows, 1) for word in row.split()}
@@ -650,9 +658,6 @@ _NUMBER = rf"(\d{{1,3}}|{_choice(_NUMBERS)})(?: of)?"
 _UNIT, _WEEKDAY, _MONTH = f"({_choice(_UNITS)})", f"({_choice(_WEEKDAYS)})", f"({_choice(_MONTHS)})"
 _LAST = r"(?:last|past|previous|letzte[nrsm]?|vergangene[nrsm]?|vorige[nrsm]?)"
 _LATIN_LAST = r"(?:dernier|derniere|passee?|pasad[oa])"
-
-
-# --- meanings -----------------------------------------------------------------------------------
 
 
 def _midnight(moment: datetime) -> datetime:

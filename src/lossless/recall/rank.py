@@ -8,20 +8,30 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import accumulate, pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.messages import sender_name
-from lossless.model.search_text import PASSAGE_CHARS_DENSE, fold_text, passages
+from lossless.model.search_text import ENGLISH, PASSAGE_CHARS_DENSE, WORD, fold_text, passages
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.query import COURSE_SPREAD, TermFinder, TermMatch, candidate_expressions, parse_query
+from lossless.recall.query import (
+    COURSE_SPREAD,
+    MIN_PREFIX,
+    Term,
+    TermFinder,
+    TermMatch,
+    candidate_expressions,
+    parse_query,
+)
 from lossless.store.database import column_text
-from lossless.store.search import MessageText, index_new_rows, is_behind, is_stale, newest_first, reindex_stale
+from lossless.store.search import MessageText, index_new_rows, is_stale, reindex_stale, stem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
-    from lossless.model.records import SearchPlace, TextKind
+    from lossless.model.records import TextKind
     from lossless.recall.query import MentionedTime, Query
     from lossless.recall.scope import SearchIn
     from lossless.store.archive import Archive
@@ -40,17 +50,16 @@ SHORT_TOKENS = 80
 SESSION_PRIOR = 0.3
 #: How much more a message is worth inside the time that the question speaks of.
 DATE_PRIOR = 2.0
-#: What a message of a user counts who does not speak of himself in it: mostly praise, thanks and wishes.
+#: What a message counts among people whose speaker does not speak of himself in it: mostly praise, thanks and wishes.
 IMPERSONAL_WEIGHT = 0.9
 #: What a message counts by the one speaker whom the question names.
 SPEAKER_WEIGHT = 1.2
-#: What a message of a user counts when the question is about the one who asks.
-OWN_WEIGHT = 1.6
-#: What a user's message counts that says what he wants, when that is asked for; and one that says how to answer from
-#: then on, whatever is asked.
-WISH_WEIGHT, STANDING_WEIGHT = 1.5, 1.2
-#: What the first message on something counts when the order is asked for.
-FIRST_WEIGHT = 1.8
+#: What a message of a user counts when the question is about the one who asks: up to twice as much with so many names
+#: and numbers at its beginning.
+OWN_WEIGHT = 3.0
+_MANY_SPECIFICS, _OPENING_CHARS = 3, 600
+#: What one counts that says what the user wants, when that is asked for.
+WISH_WEIGHT = 1.5
 #: A pause this long ends a session.
 SESSION_GAP_SECONDS = 3600
 #: Between rows that do not follow each other, so does a slower pace than this for each message.
@@ -144,8 +153,6 @@ def rank(
     _mark_sessions(by_place)
     _borrow(by_place)
     _score(found.values(), weighed, spoken)
-    if weighed.query.asks_order:
-        _lift_first(found.values())
     hits = _sorted((hit for hit in found.values() if hit.score > 0), sort, now)
     if sort == "relevance" and weighed.query.spread < 1:
         before = Counter[int]()
@@ -154,16 +161,6 @@ def rank(
             before[hit.session] += hit.session > 0
         hits = _sorted(hits, sort, now)
     return hits
-
-
-def _lift_first(hits: Iterable[Hit]) -> None:
-    """Lift the first message of a user in each session, and the first one with a term."""
-    sessions, terms = set[int](), set[int]()
-    for hit in sorted(hits, key=lambda hit: (hit.at, hit.seq or 0)):
-        if hit.passages and hit.passages[0].is_users:
-            hit.score *= FIRST_WEIGHT ** ((hit.session not in sessions) + (not terms.issuperset(hit.own)))
-            sessions.add(hit.session)
-            terms.update(hit.own)
 
 
 def _mark_sessions(by_place: dict[SeqPlace, Hit]) -> None:
@@ -220,7 +217,7 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
         own = hit.own.keys()
         hit.tier = 0 if needed <= own and not _is_beside(hit, weighed.query) else 1 if required <= own else 2
         if own:
-            hit.matched = tuple(terms[index].text for index in sorted(own))
+            hit.matched = tuple(terms[index].text for index in sorted(own) if not terms[index].share)
 
 
 def _is_beside(hit: Hit, query: Query) -> bool:
@@ -242,11 +239,13 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
                     other.values, values, NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
                 )
         _lend(text.values, values, 1.0)
-        share = 1.0 if not text.is_users or _PERSONAL.search(text.text) else IMPERSONAL_WEIGHT
-        if text.is_users:
-            share *= OWN_WEIGHT if weighed.query.is_own else 1.0
-            share *= WISH_WEIGHT if weighed.query.asks_wishes and _WISH.search(text.text) else 1.0
-            share *= STANDING_WEIGHT if _STANDING.search(text.text) else 1.0
+        share = 1.0
+        if text.is_users and weighed.query.is_own:
+            share = OWN_WEIGHT * (1 + min(1.0, len(_SPECIFIC.findall(text.text, 0, _OPENING_CHARS)) / _MANY_SPECIFICS))
+        if text.is_users and weighed.query.asks_wishes and _WISH.search(text.text):
+            share *= WISH_WEIGHT
+        if text.is_users and not weighed.has_model and not _PERSONAL.search(text.text):
+            share *= IMPERSONAL_WEIGHT
         scores.append((weighed.worth(values) + text.closeness) * share)
     return max(scores)
 
@@ -285,27 +284,23 @@ _PERSONAL = re.compile(
     r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
     re.IGNORECASE,
 )
-_WISH = re.compile(
-    r"\b(?:always|never|please|prefer|don'?t|do not|instead|rather|must|should|make sure|no need|only|favou?rites?"
-    r"|i(?:'d| would)?(?: really)? (?:like|love|hate|want|need|enjoy)|bitte|immer|nie|lieber|toujours"
-    r"|jamais|siempre|nunca)\b",
-    re.IGNORECASE,
-)
-_STANDING = re.compile(
-    r"from now on|going forward|in (?:the )?future,|when(?:ever)? i ask|ab jetzt|künftig|désormais"
-    r"|de ahora en adelante",
-    re.IGNORECASE,
-)
-#: How people say what they always want, or prefer; so many of these are looked at, so many shown behind so many hits.
+_SPECIFIC = re.compile(r"\d[\d.,:]*|(?<=[a-zß-ÿ,;:] )[^\W\d_a-zß-ÿ][\w'’-]+")
+#: How people say what they always want, and what they prefer.
 _WISH_PHRASES = """
-when i ask|whenever i|from now on|going forward|in future|please always|please never|always include|always use
-always format|always provide|always give|always show|always explain|always confirm|never use|never include|i want you to
-i d like you to|i prefer|i d prefer|i would prefer|i d rather|i would rather|my preference|my favorite|my favourite
-i m more comfortable|works best for me|i dislike|i don t like|i can t stand
+always|never|whenever|each time|every time|every single time|from now on|going forward|in future|when i ask|if i ask
+every answer|each answer|all answers|your answers|i want you|i d like you|i need you|prefer|prefers|preferred|preference
+rather than|i d rather|i would rather|sooner|favorite|favourite|better than|i like|i love|i enjoy|i hate|i dislike
+we like|we love|don t like|can t stand|suits me|suit me|appeals to me|best for me|better for me|works for me|my taste
+my style|i tend|i lean|best when|best with|happier
 ich bevorzuge|mir ist lieber|ab jetzt|künftig|je préfère|désormais|prefiero|de ahora en adelante
 """
-_WISHES = "body: (" + " OR ".join(f'"{one}"' for one in re.split(r"[|\n]", _WISH_PHRASES.strip())) + ")"
-_MOST_WISHES, _WISHES_SHOWN, _BEFORE_WISHES = 40, 4, 6
+_WISH_LIST = re.split(r"[|\n]", _WISH_PHRASES.strip())
+_WISHES = "body: (" + " OR ".join(f'"{one}"' for one in _WISH_LIST) + ")"
+_WISH = re.compile(r"\b(?:" + "|".join(one.replace(" ", r"\W+") for one in _WISH_LIST) + r")\b", re.IGNORECASE)
+#: So many messages with one of these are looked at; so many shown behind so many hits, and more further down.
+_MOST_WISHES, _WISHES_SHOWN, _BEFORE_WISHES, _MORE_WISHES, _BEFORE_MORE = 200, 4, 6, 16, 24
+#: What each of these phrases counts, in parts of the best score.
+_WISH_SHARE = 0.1
 #: The name at the beginning of a message, as in transcripts of several people.
 _SPEAKER = re.compile(r"\s*([^\W\d_][\w.'’-]{0,30}(?: [\w.'’-]{1,30}){0,2}):\s")
 #: More occurrences of a term in one passage than this make no difference.
@@ -321,14 +316,18 @@ class WeighedPassages:
     texts: tuple[Passage, ...]
     #: The one speaker whom the question names.
     speaker: str | None
+    #: What all that was asked weighs.
     whole: float
+    #: Whether some are no user's.
+    has_model: bool
 
     def worth(self, values: dict[int, float]) -> float:
         """The score of these term values: their weighted sum, less for what they do not cover."""
         covered, score, weights = 0.0, 0.0, self.weights
         for term, value in values.items():
             score += weights[term] * value
-            covered += weights[term] * (value if value < 1.0 else 1.0)
+            if not self.query.terms[term].share:
+                covered += weights[term] * (value if value < 1.0 else 1.0)
         return score * (1 - COVERAGE + COVERAGE * covered / self.whole) if self.whole else 0.0
 
 
@@ -351,7 +350,9 @@ def weigh(
     asked = {form[0] for term in query.terms for form in term.forms if len(form) == 1}
     named = {candidate.speaker for candidate, _ in found if not asked.isdisjoint(candidate.speaker.split())}
     speaker = named.pop() if len(named) == 1 else None
-    return WeighedPassages(query, weights, tuple(text for text, hits in found if hits), speaker, sum(weights))
+    has_model = any(not candidate.is_users for candidate, _ in found)
+    whole = sum(weight for weight, term in zip(weights, query.terms, strict=True) if not term.share)
+    return WeighedPassages(query, weights, tuple(text for text, hits in found if hits), speaker, whole, has_model)
 
 
 def _weigh_passage(
@@ -379,7 +380,9 @@ def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[lis
     whole = {term.match for term, count in having if count}
     weights = []
     for term, count in having:
-        share = PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        share = term.share or (
+            PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        )
         weights.append(math.log1p((rows - count + 0.5) / (count + 0.5)) * share if count else 0.0)
     return tuple(weights)
 
@@ -502,10 +505,103 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     return [*(hits[n] for n in order), *(hit for hit in before if hit.tier >= ECHO_LIMIT)], texts, weights
 
 
+#: What another word for a term counts.
+KIN_SHARE = 0.5
+#: The second pass of a question about a course of events: words of so many of the best hits, so many of them, out of so
+#: many that are looked up, in at most this part of all rows; and what they count.
+_BEST_HITS, _RARE_WORDS, _LOOKED_UP, _RARE_SHARE, RARE_WEIGHT = 8, 16, 40, 0.02, 0.3
+
+
 def _rank_kind(
     words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
 ) -> RankedHits:
-    search, query, where = words.archive.search, words.query, words.where
+    query = words.query
+    if sort != "relevance":
+        return _rank_terms(words, query, what, pool, sort, now, spoken)
+    if query.is_english and words.most_rows is None:  # counting the rows of frequent words takes too long otherwise
+        query = replace(query, terms=query.terms + kin_terms(query.terms))
+    found = _rank_terms(words, query, what, pool, sort, now, spoken)
+    if what != "message":
+        return found
+    is_course = query.spread <= COURSE_SPREAD and words.most_rows is None
+    rare = _rare_terms(words, query, found[0]) if is_course else ()
+    if rare:
+        found = _rank_terms(words, replace(query, terms=query.terms + rare), what, pool, sort, now, spoken)
+    hits, texts, weights = found
+    if _wants_wishes(words, hits):
+        hits, wishes = _with_wishes(words, list(hits))
+        texts |= {text.id: text for text in wishes}
+    return hits, texts, weights
+
+
+@lru_cache(maxsize=1)
+def _kin_words() -> dict[str, dict[str, str]]:
+    """For the stem of a word, other words that people use for the same, by their stems."""
+    known: dict[str, dict[str, str]] = {}
+    for line in Path(__file__).with_name("kin.txt").read_text(encoding="utf-8").splitlines():
+        row = {stem(word): word for word in line.split()}
+        for root in row:
+            known.setdefault(root, {}).update(row)
+    return known
+
+
+def other_words(words: Sequence[str], share: float) -> Term:
+    """A term for words that were not asked for, each of which may mean the same."""
+    match = " OR ".join(f'"{word}"' for word in words)
+    return Term(words[0], match, match, tuple((word,) for word in words), piece_of=match, share=share)
+
+
+def kin_terms(terms: Sequence[Term]) -> tuple[Term, ...]:
+    """Other words for terms: one term for each that has any.
+
+    >>> [term.match for term in kin_terms(parse_query("Which vaccination?").terms)]
+    ['"vaccine" OR "vaccinated" OR "shot" OR "jab"']
+    """
+    known = _kin_words()
+    asked = {stem(form[0]) for term in terms for form in term.forms if len(form) == 1}
+    found = []
+    for term in terms:
+        if [len(form) for form in term.forms] == [1] and not term.required and not term.literal:
+            words = [word for root, word in known.get(stem(term.text), {}).items() if root not in asked]
+            found += [other_words(words, KIN_SHARE)] if words else []
+    return tuple(found)
+
+
+def _rare_terms(words: WordSearch, query: Query, hits: Sequence[Hit]) -> tuple[Term, ...]:
+    """The rare words of the best hits, which other messages on the same matter may have."""
+    asked = {stem(form[0]) for term in query.terms for form in term.forms if len(form) == 1}
+    best = [hit.passages[0].text for hit in hits if hit.own and (hit.passages[0].is_users or not query.is_own)]
+    worth: dict[str, float] = {}
+    said: dict[str, str] = {}
+    for place, text in enumerate(best[:_BEST_HITS]):
+        found = {stem(word): word for word in WORD.findall(fold_text(text)) if len(word) > MIN_PREFIX - 1}
+        for root, word in found.items():
+            if root not in asked and word not in ENGLISH:
+                worth[root] = worth.get(root, 0.0) + 1 / (place + 1)
+                said.setdefault(root, word)
+    roots = sorted(worth, key=lambda root: -worth[root])[:_LOOKED_UP]
+    rows, counts = words.archive.search.counts([f'"{said[root]}"' for root in roots], words.where, "message")
+    rare = {
+        root: worth[root] * math.log1p(rows / count)
+        for root, count in zip(roots, counts, strict=True)
+        if 1 < count <= max(4, _RARE_SHARE * rows)
+    }
+    return tuple(
+        other_words((said[root],), RARE_WEIGHT) for root in sorted(rare, key=lambda root: -rare[root])[:_RARE_WORDS]
+    )
+
+
+def _rank_terms(
+    words: WordSearch,
+    query: Query,
+    what: TextKind,
+    pool: int,
+    sort: RankOrder,
+    now: float,
+    spoken: MentionedTime | None,
+) -> RankedHits:
+    search, where = words.archive.search, words.where
+    finder = words.finder if query is words.query else TermFinder(query.terms)
     rows, counts = search.counts([term.widest for term in query.terms], where, what)
     found = search.candidates(candidate_expressions(query, counts, pool, words.most_rows), where, what)
     texts: Iterable[AnyText]
@@ -516,11 +612,11 @@ def _rank_kind(
         texts = search.messages(starts)  # type: ignore[arg-type]
     else:
         texts = search.summaries(dict.fromkeys(id_ for (id_,) in found))
-    texts = [*texts, *_unindexed_texts(words, what)]
-    fresh = _current_texts(words.archive, texts)
+    texts = [*texts, *unindexed_texts(words, what)]
+    fresh = current_texts(words.archive, texts)
     candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
-    weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, words.finder)
+    weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, finder)
     near = [
         Hit(
             id_, conversation_id, seq, (at or 0) / 1000, tokens=tokens,
@@ -529,39 +625,52 @@ def _rank_kind(
         for id_, conversation_id, seq, at, tokens, sender, opening in search.neighbours(missing_places(weighed), where)
     ]  # fmt: skip
     hits = [hit for hit in rank(weighed, near, sort=sort, now=now, spoken=spoken) if hit.id not in echoes]
-    if what == "message" and sort == "relevance" and _wants_wishes(words, hits):
-        hits, more = _with_wishes(words, hits)
-        fresh += more
     if echoes:
-        repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, words.finder)
+        repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, finder)
         hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
-    return hits, {text.id: text for text, _ in fresh}, weighed.weights
+    return hits, {text.id: text for text, _ in fresh}, weighed.weights[: len(words.query.terms)]
 
 
 def _wants_wishes(words: WordSearch, hits: Sequence[Hit]) -> bool:
+    """Whether what a user always wants may matter: where a model is asked for something that is not about the past."""
     query = words.query
-    is_asked = query.is_request or (query.is_own and query.spread > COURSE_SPREAD and words.most_rows is None)
-    return query.asks_wishes or (is_asked and bool(hits))
+    if query.asks_wishes or words.most_rows is not None:
+        return query.asks_wishes or (query.is_request and bool(hits))
+    has_model = any(hit.passages and not hit.passages[0].is_users for hit in hits)
+    return has_model and query.spread > COURSE_SPREAD and not query.is_past
 
 
-def _with_wishes(words: WordSearch, hits: list[Hit]) -> tuple[list[Hit], list[tuple[AnyText, str]]]:
-    """Hits with what a user said that he always wants or prefers: a few behind the first ones; when that is asked for,
-    all of it behind those that have all words. Also their texts.
+def _with_wishes(words: WordSearch, hits: list[Hit]) -> tuple[list[Hit], list[AnyText]]:
+    """Hits with what a user said that he always wants or prefers: a few behind the first ones, more further down; when
+    that is asked for, all of it behind those that have all words. Also their texts.
     """
-    search = words.archive.search
-    found = _current_texts(words.archive, search.messages(search.users_words(_WISHES, words.where, _MOST_WISHES)))
+    search, is_asked = words.archive.search, words.query.asks_wishes
+    found = current_texts(words.archive, search.messages(search.users_words(_WISHES, words.where, _MOST_WISHES)))
     places = {hit.id: place for place, hit in enumerate(hits)}
-    first = sum(hit.tier == 0 for hit in hits[:_BEFORE_WISHES]) if words.query.asks_wishes else _BEFORE_WISHES
-    wishes = [hits[places[text.id]] if text.id in places else _empty_hit(text) for text, _ in found]
-    wishes = [hit for hit in wishes if places.get(hit.id, first) >= first and hit.tier > 0]
-    wishes.sort(key=lambda hit: (-hit.score, -hit.at))
-    wishes = wishes if words.query.asks_wishes else wishes[:_WISHES_SHOWN]
-    moved = {hit.id for hit in wishes}
-    others = [hit for hit in hits if hit.id not in moved]
+    first = sum(hit.tier == 0 for hit in hits[:_BEFORE_WISHES]) if is_asked else _BEFORE_WISHES
+    top = hits[0].score if hits else 1.0
+    worth: dict[int | str, float] = {}
+    for text, whole in found:
+        place = places.get(text.id, first)
+        if place >= first and (text.id not in places or hits[place].tier > 0):
+            phrases = {one.casefold() for one in _WISH.findall(whole)}
+            shared = hits[place].score / top if text.id in places and hits[place].own else 0.0
+            worth[text.id] = shared + _WISH_SHARE * len(phrases)
+    wishes = [hits[places[text.id]] if text.id in places else _empty_hit(text) for text, _ in found if text.id in worth]
+    wishes.sort(key=lambda hit: (-worth[hit.id], -hit.at))
+    shown = len(wishes) if is_asked else _WISHES_SHOWN
+    hits = _placed(hits, wishes[shown : shown + _MORE_WISHES], _BEFORE_MORE)
+    return _placed(hits, wishes[:shown], first), [text for text, _ in found]
+
+
+def _placed(hits: list[Hit], moved: list[Hit], first: int) -> list[Hit]:
+    """Hits with some of them, or others, moved behind the first ones."""
+    ids = {hit.id for hit in moved}
+    others = [hit for hit in hits if hit.id not in ids]
     if others:
         before = others[max(0, min(first, len(others)) - 1)]
-        wishes = [replace(hit, score=before.score, tier=before.tier) for hit in wishes]
-    return [*others[:first], *wishes, *others[first:]], list(found)
+        moved = [replace(hit, score=before.score, tier=before.tier) for hit in moved]
+    return [*others[:first], *moved, *others[first:]]
 
 
 def _empty_hit(text: AnyText, score: float = 0.0) -> Hit:
@@ -591,7 +700,7 @@ def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list
     ]
 
 
-def _current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
+def current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:
     """Texts that say what the index says, with what it holds of them; the others are indexed again."""
     known = [(text, text.indexed) for text in texts]
     stale = {text.id: text for text, indexed in known if is_stale(text, indexed)}
@@ -668,48 +777,7 @@ def _correction(text: MessageText) -> str:
     return text.content[text.content.rfind("\n", 0, match.start()) + 1 : end if end >= 0 else None].strip().casefold()
 
 
-# --- newest first -----------------------------------------------------------------------------------
-
-
-def newest_texts(
-    words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
-) -> tuple[list[AnyText], int | None, bool]:
-    """The newest texts behind a place that have all words; on the first page, else one of them.
-
-    Also how many there are, None when unknown; and whether one word was enough.
-    """
-    if not words.query.terms:
-        return [], 0, False
-    if not is_any:
-        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
-        if found[0] or start is not None:
-            return *found, False
-    return *_newest_of(words, words.query.match_any, limit, start, 1), True
-
-
-def _newest_of(
-    words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
-) -> tuple[list[AnyText], int | None]:
-    search, where = words.archive.search, words.where
-    texts: list[AnyText] = []
-    totals: list[int | None] = []
-    if "message" in words.looks_at:
-        ids, count = search.newest(match, where, limit, start)
-        texts += search.messages(ids)
-        totals.append(count)
-    if "summary" in words.looks_at:
-        names, number = search.newest_summaries(match, where, limit, start)
-        texts += search.summaries(names)
-        totals.append(number)
-    texts = [text for text, _ in _current_texts(words.archive, texts)]
-    unread = [text for what in words.looks_at for text in _unindexed_texts(words, what, needed)]
-    texts += [text for text in unread if start is None or is_behind(text.place, start)]
-    texts.sort(key=lambda text: newest_first(text.place))
-    total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
-    return texts[:limit], total
-
-
-def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:
+def unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iterator[AnyText]:
     """What the index does not hold yet, looked at as it is: the texts with so many of the words."""
     texts = words.archive.search
     asked = {at for at, term in enumerate(words.query.terms) if not term.piece_of}
@@ -719,70 +787,3 @@ def _unindexed_texts(words: WordSearch, what: TextKind, needed: int = 1) -> Iter
         found = {spot.term for spot in words.finder.find(text.indexed, 1)}
         if found and (needed == 1 or len(found & asked) >= needed):
             yield text
-
-
-SNIPPET_CHARS = 400
-ELLIPSIS = "…"
-#: How far an end of the window may move to stand between words or sentences.
-_SLACK = 40
-_SNIPPET_MOST = 200
-#: What another occurrence of a term adds; a different term adds its weight.
-_REPEAT = 0.01
-
-
-def best_window(
-    text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
-) -> tuple[int, int, tuple[tuple[int, int], ...]]:
-    """The window of at most `size` characters with the most different terms (by weight), then the most matches: its
-    start, its end, and the matches inside of it as offsets into the whole text.
-
-    Without any match, the beginning. Linear in the text.
-    """
-    found = finder.find(text, _SNIPPET_MOST)
-    first, last = _densest(found, size, weights)
-    matches = found[first : last + 1]
-    if matches:
-        middle = (matches[0].start + max(hit.end for hit in matches)) // 2
-        start = max(0, min(middle - size // 2, len(text) - size, matches[0].start))
-    else:
-        start = max(0, len(text) - len(text.lstrip()))
-    start, end = _settle(text, start, size, matches)
-    inside = dict.fromkeys((hit.start, hit.end) for hit in found if start <= hit.start and hit.end <= end)
-    return start, end, tuple(inside)
-
-
-def _densest(found: Sequence[TermMatch], size: int, weights: Sequence[float] | None) -> tuple[int, int]:
-    """The first and last index of the best run of matches that fits into `size` characters."""
-    best, best_value = (0, -1), 0.0
-    times: dict[int, int] = {}
-    value, first = 0.0, 0
-    for last, hit in enumerate(found):
-        times[hit.term] = times.get(hit.term, 0) + 1
-        value += (weights[hit.term] if weights else 1.0) if times[hit.term] == 1 else _REPEAT
-        while first < last and found[first].start < hit.end - size:
-            gone = found[first].term
-            times[gone] -= 1
-            value -= _REPEAT if times[gone] else weights[gone] if weights else 1.0
-            first += 1
-        if value > best_value + _REPEAT / 2:
-            best, best_value = (first, last), value
-    return best
-
-
-def _settle(text: str, start: int, size: int, matches: Sequence[TermMatch]) -> tuple[int, int]:
-    """Move the ends of a window to places between words, without losing what it shows."""
-    if len(text) <= size:
-        return 0, len(text)
-    latest = matches[0].start if matches else start
-    for mark in ("\n", ". ", " "):
-        at = text.find(mark, max(0, start - 1), min(start + _SLACK, latest))
-        if start > 0 and at >= 0:
-            start = at + len(mark)
-            break
-    start = min(start, latest)
-    end = min(len(text), start + size)
-    earliest = max((hit.end for hit in matches), default=start)
-    if end < len(text) and not text[end].isspace():
-        at = text.rfind(" ", max(earliest, end - _SLACK), end)
-        end = at if at >= 0 else end
-    return start, end

@@ -13,14 +13,13 @@ from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, Too
 from lossless.model.records import SearchPlace, pack_cursor, unpack_cursor
 from lossless.model.times import row_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
-from lossless.recall.rank import ELLIPSIS, SNIPPET_CHARS, best_window
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from datetime import datetime
 
     from lossless.model.messages import Json, Message, Part, StoredMessage
-    from lossless.recall.query import TermFinder
+    from lossless.recall.query import TermFinder, TermMatch
     from lossless.recall.scope import GrepRequest, HitKind, Scope
 
 #: The longest text that a tool returns, and what of it is left for everything but the content.
@@ -198,6 +197,73 @@ class SearchResult:
 
     def __str__(self) -> str:
         return render_search_result(self)
+
+
+SNIPPET_CHARS = 400
+ELLIPSIS = "…"
+#: How far an end of the window may move to stand between words or sentences.
+_WINDOW_SLACK = 40
+_SNIPPET_MOST = 200
+#: What another occurrence of a term adds; a different term adds its weight.
+_REPEAT = 0.01
+
+
+def best_window(
+    text: str, finder: TermFinder, size: int = SNIPPET_CHARS, weights: Sequence[float] | None = None
+) -> tuple[int, int, tuple[tuple[int, int], ...]]:
+    """The window of at most `size` characters with the most different terms (by weight), then the most matches: its
+    start, its end, and the matches inside of it as offsets into the whole text.
+
+    Without any match, the beginning. Linear in the text.
+    """
+    found = finder.find(text, _SNIPPET_MOST)
+    first, last = _densest(found, size, weights)
+    matches = found[first : last + 1]
+    if matches:
+        middle = (matches[0].start + max(hit.end for hit in matches)) // 2
+        start = max(0, min(middle - size // 2, len(text) - size, matches[0].start))
+    else:
+        start = max(0, len(text) - len(text.lstrip()))
+    start, end = _settle(text, start, size, matches)
+    inside = dict.fromkeys((hit.start, hit.end) for hit in found if start <= hit.start and hit.end <= end)
+    return start, end, tuple(inside)
+
+
+def _densest(found: Sequence[TermMatch], size: int, weights: Sequence[float] | None) -> tuple[int, int]:
+    """The first and last index of the best run of matches that fits into `size` characters."""
+    best, best_value = (0, -1), 0.0
+    times: dict[int, int] = {}
+    value, first = 0.0, 0
+    for last, hit in enumerate(found):
+        times[hit.term] = times.get(hit.term, 0) + 1
+        value += (weights[hit.term] if weights else 1.0) if times[hit.term] == 1 else _REPEAT
+        while first < last and found[first].start < hit.end - size:
+            gone = found[first].term
+            times[gone] -= 1
+            value -= _REPEAT if times[gone] else weights[gone] if weights else 1.0
+            first += 1
+        if value > best_value + _REPEAT / 2:
+            best, best_value = (first, last), value
+    return best
+
+
+def _settle(text: str, start: int, size: int, matches: Sequence[TermMatch]) -> tuple[int, int]:
+    """Move the ends of a window to places between words, without losing what it shows."""
+    if len(text) <= size:
+        return 0, len(text)
+    latest = matches[0].start if matches else start
+    for mark in ("\n", ". ", " "):
+        at = text.find(mark, max(0, start - 1), min(start + _WINDOW_SLACK, latest))
+        if start > 0 and at >= 0:
+            start = at + len(mark)
+            break
+    start = min(start, latest)
+    end = min(len(text), start + size)
+    earliest = max((hit.end for hit in matches), default=start)
+    if end < len(text) and not text[end].isspace():
+        at = text.rfind(" ", max(earliest, end - _WINDOW_SLACK), end)
+        end = at if at >= 0 else end
+    return start, end
 
 
 def best_snippet(

@@ -39,6 +39,8 @@ from lossless.store.search import (
     MessageText,
     SearchScope,
     build_trigram_index,
+    is_behind,
+    newest_first,
 )
 
 if TYPE_CHECKING:
@@ -451,12 +453,50 @@ def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
 
 def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
     finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
-    newest, total, is_any = rank.newest_texts(words, limit + 1, start.place, is_any=start.is_any)
+    newest, total, is_any = _newest_texts(words, limit + 1, start.place, is_any=start.is_any)
     texts = newest[:limit]
     letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
     found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
     rest = SearchStart(place=texts[-1].place, is_any=is_any) if len(newest) > limit else None
     return _HitPage(found, texts, len(newest) if total is None else total, rest, is_any=is_any)
+
+
+def _newest_texts(
+    words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
+) -> tuple[list[AnyText], int | None, bool]:
+    """The newest texts behind a place that have all words; on the first page, else one of them.
+
+    Also how many there are, None when unknown; and whether one word was enough.
+    """
+    if not words.query.terms:
+        return [], 0, False
+    if not is_any:
+        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
+        if found[0] or start is not None:
+            return *found, False
+    return *_newest_of(words, words.query.match_any, limit, start, 1), True
+
+
+def _newest_of(
+    words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
+) -> tuple[list[AnyText], int | None]:
+    search, where = words.archive.search, words.where
+    texts: list[AnyText] = []
+    totals: list[int | None] = []
+    if "message" in words.looks_at:
+        ids, count = search.newest(match, where, limit, start)
+        texts += search.messages(ids)
+        totals.append(count)
+    if "summary" in words.looks_at:
+        names, number = search.newest_summaries(match, where, limit, start)
+        texts += search.summaries(names)
+        totals.append(number)
+    texts = [text for text, _ in rank.current_texts(words.archive, texts)]
+    unread = [text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed)]
+    texts += [text for text in unread if start is None or is_behind(text.place, start)]
+    texts.sort(key=lambda text: newest_first(text.place))
+    total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
+    return texts[:limit], total
 
 
 def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:

@@ -22,11 +22,17 @@ SELECT DISTINCT m.message_id
  ORDER BY m.seq DESC LIMIT :limit;
 
 -- name: users_words
--- Messages of users with a phrase, newest first; :among the newest rows of the archive that have it.
-SELECT DISTINCT m.message_id
-  FROM (SELECT rowid AS r FROM message_index WHERE message_index MATCH :match ORDER BY rowid DESC LIMIT :among) f
-  LEFT JOIN message_passages p ON f.r >= :base AND p.passage_id = f.r - :base
-  JOIN messages m ON m.message_id = coalesce(p.message_id, f.r)
+-- Messages of users with a phrase near their beginning, newest first; :among the newest rows that have it, of those
+-- between the first and the last message of the conversations.
+WITH ends AS (SELECT (SELECT message_id FROM messages WHERE conversation_id = w.value ORDER BY seq LIMIT 1) AS first,
+                     (SELECT message_id FROM messages WHERE conversation_id = w.value ORDER BY seq DESC LIMIT 1) AS last
+                FROM json_each(:conversations) w)
+SELECT m.message_id
+  FROM (SELECT rowid AS r FROM message_index
+         WHERE message_index MATCH :match AND rowid >= coalesce((SELECT min(first) FROM ends), 0)
+           AND rowid <= coalesce((SELECT max(last) FROM ends), :base)
+         ORDER BY rowid DESC LIMIT :among) f
+  JOIN messages m ON m.message_id = f.r
  WHERE m.role = 'user' AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
    AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
    AND (:before IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 < :before)
