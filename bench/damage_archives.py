@@ -44,7 +44,6 @@ _SETTINGS: dict[str, Any] = {
     "leaf_target_tokens": 100,
     "leaf_min_fanout": 2,
     "condensed_min_fanout": 2,
-    "summary_prefix_target_tokens": 300,
     "large_file_threshold_tokens": 1_500,
     "independent_log_file_enabled": False,
 }
@@ -78,7 +77,8 @@ def agent(path: Path) -> None:
         first = lossless.Session(key="agent:main:main", id="run-1")
         for start in range(0, 60, 6):
             engine.append(first, list(agent_conversation(60, unicode=True))[start : start + 6], key=f"turn {start}")
-        engine.compact(first, budget=4_000, force=True)
+        for _ in range(4):  # a call makes few summaries; the last ones condense
+            engine.compact(first, budget=4_000, force=True)
         engine.pin(first, "The payload-marker of the deploy is never the migration's.")
         engine.pin(first, 3)
         engine.surgery.focus(first, "the login")

@@ -225,7 +225,10 @@ def stable(value: Any, tmp: str, key: str = "") -> Any:
     """A value without what differs from run to run or is long; of the items of a list that look alike the first."""
     if isinstance(value, dict) and "tokensByKind" in value:  # the random ids of summaries are part of a prompt
         kinds = value["tokensByKind"]
-        value = value | {"tokens": "int", "tokensByKind": kinds | ({"summaries": "int"} if "summaries" in kinds else {})}
+        value = value | {
+            "tokens": "int",
+            "tokensByKind": kinds | ({"summaries": "int"} if "summaries" in kinds else {}),
+        }
     if isinstance(value, dict):
         return {name: stable(inner, tmp, name) for name, inner in value.items()}
     if isinstance(value, list):

@@ -519,7 +519,7 @@ def _rank_kind(
     if sort != "relevance":
         return _rank_terms(words, query, what, pool, sort, now, spoken)
     if query.is_english and words.most_rows is None:  # counting the rows of frequent words takes too long otherwise
-        query = replace(query, terms=query.terms + kin_terms(query.terms))
+        query = replace(query, terms=query.terms + related_terms(query.terms))
     found = _rank_terms(words, query, what, pool, sort, now, spoken)
     if what != "message":
         return found
@@ -535,10 +535,10 @@ def _rank_kind(
 
 
 @lru_cache(maxsize=1)
-def _kin_words() -> dict[str, dict[str, str]]:
+def _related_words() -> dict[str, dict[str, str]]:
     """For the stem of a word, other words that people use for the same, by their stems."""
     known: dict[str, dict[str, str]] = {}
-    for line in Path(__file__).with_name("kin.txt").read_text(encoding="utf-8").splitlines():
+    for line in Path(__file__).with_name("related_words.txt").read_text(encoding="utf-8").splitlines():
         row = {stem(word): word for word in line.split()}
         for root in row:
             known.setdefault(root, {}).update(row)
@@ -551,13 +551,13 @@ def other_words(words: Sequence[str], share: float) -> Term:
     return Term(words[0], match, match, tuple((word,) for word in words), piece_of=match, share=share)
 
 
-def kin_terms(terms: Sequence[Term]) -> tuple[Term, ...]:
+def related_terms(terms: Sequence[Term]) -> tuple[Term, ...]:
     """Other words for terms: one term for each that has any.
 
-    >>> [term.match for term in kin_terms(parse_query("Which vaccination?").terms)]
+    >>> [term.match for term in related_terms(parse_query("Which vaccination?").terms)]
     ['"vaccine" OR "vaccinated" OR "shot" OR "jab"']
     """
-    known = _kin_words()
+    known = _related_words()
     asked = {stem(form[0]) for term in terms for form in term.forms if len(form) == 1}
     found = []
     for term in terms:
