@@ -43,12 +43,14 @@ _RATIOS, _FEW_RATIOS = 4, 2
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"\d+")
+#: Half a character in JSON; a prompt has the replacement character there.
+_HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
 #: The reference in place of a stored message's payload.
 _REFERENCE = re.compile(r"\[LCM (?:File|Tool Output|Raw Payload): file_|LCM file: file_")
 #: What a host writes in place of removed text: a label in brackets, asterisks, a sentence that says so.
 _LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\{[^{}]{0,80}\}|\([^()]{0,120}\)|\*{3,}|█+|…|\.{3}")
 #: The same in what people and models say: remarks in parentheses are their own words.
-_FIRM_LABEL = re.compile(r"\[[^\[\]]{0,200}\]|<[^<>]{0,200}>|\*{3,}|█+|…|\.{3}")
+_FIRM_LABEL = re.compile(r"\[[^\[\]]{0,300}\]|<[^<>]{0,200}>|\*{3,}|█+|…|\.{3}")
 _TAKEN_OUT = re.compile(
     r"redact|mask|remov|omit|truncat|clear|hidden|elid|trimm|prun|compact|shorten|left out|cut off|snip|x{3,}"
     r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|^(?:\*{3,}|█+|…|\.{3})$",
@@ -219,8 +221,9 @@ def _calls(message: Message) -> list[str]:
 
 
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
-    """A call with its arguments; the id alone may be reused."""
-    return part.id, part.name, stringify_js(part.input)
+    """A call with its arguments, in whichever form; the id alone may be reused."""
+    given = part.input if isinstance(part.input, str) else stringify_js(part.input)
+    return part.id, part.name, _HALF.sub("\ufffd", given)
 
 
 def _arguments(message: Message) -> str:
