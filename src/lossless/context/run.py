@@ -526,8 +526,13 @@ class PromptBuilder:
     def prompt(self, policy: SelectionPolicy) -> _BuiltPrompt:
         """What fits, repaired and measured."""
         chosen, kept, tokens = self._fitting(policy)
-        notice = self._notice(chosen, policy.limit - tokens) if policy.notice_tokens else None
-        return self._mended(chosen, kept, notice)
+        notice = self._notice(chosen) if policy.notice_tokens else None
+        if notice is not None and tokens + self.size(notice) > policy.limit:  # what was reserved for it is taken
+            fuller = replace(policy, reserved=policy.reserved + self.size(notice))
+            chosen, kept, tokens = self._fitting(fuller)
+            notice = self._notice(chosen)
+        fits = notice is not None and tokens + self.size(notice) <= policy.limit
+        return self._mended(chosen, kept, notice if fits else None)
 
     def _mended(
         self,
@@ -573,16 +578,15 @@ class PromptBuilder:
         talk = next((n for n, message in enumerate(found) if message.role != "system"), len(found))
         return (*found[:talk], *self.additions, *found[talk:])
 
-    def _notice(self, chosen: PromptSelection, space: int) -> Message | None:
-        """The line about items omitted without a replacement, if there are any and it fits."""
+    def _notice(self, chosen: PromptSelection) -> Message | None:
+        """The line about items omitted without a replacement, if there are any."""
         out = [candidate.item for candidate, reason in chosen.left_out if reason in OMITTED_WITHOUT_TRACE]
         names = [item.summary_id for item in out if isinstance(item, SummaryItem)]
         count = len(out) - len(names) + self.material.unread
         if not count and not names:
             return None
         following = next((item.message_id for item in _messages_in(chosen) if item.role != "system"), None)
-        line = render.omission_notice(count, following, names, recall=self.request.recall)
-        return line if self.size(line) <= space else None
+        return render.omission_notice(count, following, names, recall=self.request.recall)
 
     def wire(self, messages: Sequence[Message]) -> list[dict[str, Any]]:
         joined = formats.join([self._sent(message) for message in messages], self.request.format)
