@@ -46,6 +46,22 @@ def test_an_assembled_prompt_shown_back_stores_nothing(engine: lossless.Engine) 
     assert {skip.reason for skip in report.skipped} >= {"a summary of ours", "pins of ours"}
 
 
+@pytest.mark.parametrize("budget", range(600, 8_000, 400))
+@pytest.mark.parametrize("format", ["openai-chat", "anthropic"])
+def test_so_does_one_that_shows_its_parts_in_part(engine: lossless.Engine, budget: int, format: str) -> None:
+    before, made = _count(engine), engine.assemble(SESSION, budget=budget, format=format)
+    assert engine.sync(SESSION, made.messages).stored == 0
+    assert _count(engine) == before
+
+
+def test_a_summary_shown_in_part_is_ours_and_one_with_other_words_is_not(engine: lossless.Engine) -> None:
+    before, made = _count(engine), engine.assemble(SESSION, budget=900)
+    (short,) = [message for message in made.messages if "[LCM Shortened: sum_" in str(message["content"])]
+    other = short | {"content": short["content"].replace("  <content>\n", "  <content>\nOther words. ")}
+    assert engine.sync(SESSION, [short, other, *made.messages[made.messages.index(short) + 1 :]]).stored == 1
+    assert _count(engine) == before + 1
+
+
 def test_the_next_turn_behind_a_prompt_is_stored(engine: lossless.Engine) -> None:
     shown = _prompt(engine)
     report = engine.sync(SESSION, [*shown, {"role": "user", "content": "And now?"}])

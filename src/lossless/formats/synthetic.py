@@ -49,6 +49,7 @@ _MORE = re.compile(r"and [\d,]+ more changed\]")
 #: How many changes a correction lists, and how much of the new text it shows.
 _MOST_CHANGES, _MOST_SHOWN = 5, 160
 _SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
+_SHORTENED_ANY = re.compile(r"\n\[LCM Shortened: (?:\S+ \| )?[\d,]+ of [\d,]+ characters left out here[^\n]*\]\n")
 
 
 #: Prefixes of blocks that only we write into a prompt; and other tags used in such blocks.
@@ -148,6 +149,18 @@ def parse_shortened(text: str) -> tuple[int, str, str, int] | None:
     return int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", ""))
 
 
+def is_shortened(text: str, whole: str) -> bool:
+    """Whether a text is the beginning and the end of another one, around a marker for what is omitted.
+
+    >>> is_shortened(shortened_text("Dear all,", "Yours, B.", 9_000, "sum_7"), "Dear all, we … Yours, B.")
+    True
+    """
+    found = _SHORTENED_ANY.search(text)
+    if found is None:
+        return False
+    return whole.startswith(text[: found.start()]) and whole.endswith(text[found.end() :])
+
+
 def focus_brief_id(text: str) -> str | None:
     """The id of a focus brief that a text begins with."""
     found = _BRIEF.match(text)
@@ -237,8 +250,9 @@ def rendered_summary_id(text: str) -> str | None:
 
 
 def has_content(text: str, content: str) -> bool:
-    """Whether a rendered summary has this content, regardless of its attributes."""
-    return text.endswith(f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>")
+    """Whether a rendered summary has this content, perhaps in part, regardless of its attributes."""
+    wanted = f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>"
+    return text.endswith(wanted) or is_shortened(text[max(0, text.find("\n  <content>\n")) :], wanted)
 
 
 def _escaped(text: str) -> str:

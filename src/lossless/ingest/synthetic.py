@@ -57,7 +57,7 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
 
 
 def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, timezone: tzinfo | None) -> bool:
-    """Whether a text is a summary as it was shown: current or earlier, perhaps with a correction.
+    """Whether a text is a summary as it was shown: current or earlier, whole or in part, perhaps with a correction.
 
     A correction must name messages of this conversation and quote their current or earlier text.
     """
@@ -77,8 +77,10 @@ def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, tim
     body, line = synthetic.split_correction(text)
     if line and not synthetic.is_correction(line, changes):
         return False
-    if any(render_summary(summary, timezone) == body for summary in archive.summaries.many([id_])):
-        return True
+    for summary in archive.summaries.many([id_]):
+        whole = render_summary(summary, timezone)
+        if body == whole or synthetic.is_shortened(body, whole):
+            return True
     return any(has_content(body, former) for former in archive.summaries.former_texts(id_))
 
 
