@@ -62,6 +62,19 @@ def test_a_summary_shown_in_part_is_ours_and_one_with_other_words_is_not(engine:
     assert _count(engine) == before + 1
 
 
+@pytest.mark.parametrize("budget", [900, 1_600, 3_000])
+def test_words_that_a_host_joins_to_ours_are_kept(engine: lossless.Engine, budget: int) -> None:
+    engine.surgery.focus(SESSION, "the ferry")
+    made = engine.assemble(SESSION, budget=budget).messages
+    texts = [str(message["content"]) for message in made if str(message["content"]).startswith(("<", "[LCM", "Pinned"))]
+    texts.append("[LCM earlier steps of this turn: 2 messages left out to make room]\nThey are msg#3 to msg#5.")
+    for n, text in enumerate(texts):
+        words = f"Words of my own, number {n}."
+        assert engine.sync(SESSION, [*made, {"role": "user", "content": text}]).stored == 0
+        engine.sync(SESSION, [*made, {"role": "user", "content": f"{text}\n\n{words}"}])
+        assert any(words in row["content"] for row in engine.sql("SELECT content FROM messages"))
+
+
 def test_the_next_turn_behind_a_prompt_is_stored(engine: lossless.Engine) -> None:
     shown = _prompt(engine)
     report = engine.sync(SESSION, [*shown, {"role": "user", "content": "And now?"}])

@@ -39,11 +39,14 @@ _QUOTING = ((CUE_OPEN, CUE_CLOSE), (EVIDENCE_OPEN, EVIDENCE_CLOSE))
 _CUE_LINE = re.compile(r"- \[msg#(\d+),[^\]\n]*\] (.+)")
 _PIN = re.compile(r'<(pinned(?:-[0-9a-f]{8})?) id="pin_(\d+)">\n(.*?)\n</\1>', re.DOTALL)
 _RUN = re.compile(
-    r"\[LCM earlier steps of this turn: [\d,]+ messages? left out to make room\]\n?(?:They are msg#(\d+))?"
+    r"\[LCM earlier steps of this turn: [\d,]+ messages? left out to make room\]"
+    r"(?:\nThey are [^\n]*)?(?:\nAlso left out: [^\n]*)?"
 )
-_LEFT_OUT = re.compile(r"\[LCM left out here to make room: (?:[\d,]+ messages? before msg#(\d+))?[^\]\n]*\]")
+_LEFT_OUT = re.compile(r"\[LCM left out here to make room: [^\]\n]*\]")
+_BRIEF_END = "</focus_brief>"
 _BRIEF = re.compile(r'<focus_brief id="(focus_[0-9a-f]{16})" ')
-_STUB = re.compile(r"\[LCM Tool Output: msg#(\d+) \| tool=")
+_STUB = re.compile(r"\[LCM Tool Output: msg#\d+ \| tool=[^\n]*\]\nLeft out of this long turn\.[^\n]*")
+_NAMED = re.compile(r"\bmsg#(\d+)|\b(sum_[0-9A-Za-z_-]{1,64})")
 _CHANGED = re.compile(r"msg#(\d+) ")
 _MORE = re.compile(r"and [\d,]+ more changed\]")
 #: How many changes a correction lists, and how much of the new text it shows.
@@ -113,16 +116,24 @@ def without_evidence(text: str) -> str:
 
 
 def pinned_texts(text: str) -> list[tuple[int, str]] | None:
-    """The pin ids and texts of a block of pins; None when the text is not one."""
-    if not text.startswith(PINNED_TEXT):
+    """The pin ids and texts of a block of pins; None when the text is not one, or more than that."""
+    if not text.startswith(PINNED_TEXT) or _PIN.sub("", text[len(PINNED_TEXT) :]).strip():
         return None
     return [(int(id_), pinned) for _, id_, pinned in _PIN.findall(text)] or None
 
 
-def stub_message_id(text: str) -> int | None:
-    """The first message of a stub of an older tool output, or of a run of steps."""
-    found = _STUB.match(text) or _RUN.match(text) or _LEFT_OUT.match(text)
-    return int(found[1]) if found and found[1] else None
+def stub_names(text: str) -> tuple[list[int], list[str]] | None:
+    """The messages and summaries that a stub names: of an older tool output, of a run of steps, of omitted items.
+
+    None when the text is no stub, or more than one.
+
+    >>> stub_names("[LCM left out here to make room: 2 messages before msg#7; sum_0a.]")
+    ([7], ['sum_0a'])
+    """
+    if not any(stub.fullmatch(text) for stub in (_STUB, _RUN, _LEFT_OUT)):
+        return None
+    found = _NAMED.findall(text)
+    return [int(id_) for id_, _ in found if id_], [summary_id for _, summary_id in found if summary_id]
 
 
 def shortened_text(head: str, tail: str, chars: int, ref: str | None) -> str:
@@ -162,9 +173,11 @@ def is_shortened(text: str, whole: str) -> bool:
 
 
 def focus_brief_id(text: str) -> str | None:
-    """The id of a focus brief that a text begins with."""
+    """The id of the focus brief that a text is, perhaps with a line of corrections."""
     found = _BRIEF.match(text)
-    return found[1] if found else None
+    _, end, rest = text.partition(_BRIEF_END)
+    is_whole = bool(end) and (not rest or (rest.startswith(f"\n{CORRECTION}") and rest.count("\n") == 1))
+    return found[1] if found and is_whole else None
 
 
 def change_text(message_id: int, kind: str, text: str) -> str:

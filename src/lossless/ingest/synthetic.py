@@ -52,8 +52,9 @@ def identify_synthetic(archive: Archive, conversation_id: int, message: Message,
         brief = archive.prompts.active_brief(conversation_id)
         is_ours = brief is not None and brief.id == brief_id and brief.content in synthetic.unescape_quoted(text)
         return "a focus brief of ours" if is_ours else None
-    id_ = synthetic.stub_message_id(text)
-    return "a stub of ours" if id_ is not None and archive.messages.many([id_], exact=False) else None
+    ids, summary_ids = synthetic.stub_names(text) or ([], [])
+    named = archive.messages.many(ids[:1], exact=False) if ids else archive.summaries.many(summary_ids)
+    return "a stub of ours" if named else None
 
 
 def _is_summary(archive: Archive, conversation_id: int, id_: str, text: str, timezone: tzinfo | None) -> bool:
@@ -88,8 +89,8 @@ def _stub_of_ours(archive: Archive, conversation_id: int, message: Message) -> s
     """A stubbed result names the message with the real one; a synthetic one has the fixed text."""
     if message.content == synthetic.MISSING_RESULT:
         return "a missing result of ours"
-    id_ = synthetic.stub_message_id(message.content)
-    stored = archive.messages.many([id_], exact=False) if id_ is not None else []
+    ids, _ = synthetic.stub_names(message.content) or ([], [])
+    stored = archive.messages.many(ids[:1], exact=False)
     if not stored or stored[0].conversation_id != conversation_id:
         return None
     calls = [part.call_id for part in message.tool_results]
