@@ -275,7 +275,7 @@ def estimated_tokens(message: Message) -> int:
 #: How many summary ids a stub for a run of messages lists; more are only counted.
 MAX_NAMED_SUMMARIES = 6
 #: The maximum size of the line about omitted items, as sent.
-NOTICE_TOKENS = 180
+NOTICE_TOKENS = 160
 
 
 def message_ref(message_id: int) -> str:
