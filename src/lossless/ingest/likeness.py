@@ -242,7 +242,7 @@ def _results(message: Message) -> list[str]:
 def _text_likeness(mine: str, theirs: str) -> float:
     if not mine or not theirs:
         return 0.0
-    bare = _undecorated(mine), _undecorated(theirs)
+    bare = undecorated(mine), undecorated(theirs)
     if bare[0] == bare[1] != "":
         return 1.0
     short, long = sorted((mine, theirs), key=len)
@@ -281,7 +281,7 @@ def _weigh(words: Iterable[str]) -> float:
     return sum(0.5 if _SPACELESS.match(word) else 1.0 for word in words)
 
 
-def _undecorated(text: str) -> str:
+def undecorated(text: str) -> str:
     """A text without what hosts put around it: tagged blocks, and lines in brackets."""
     return "\n".join(_DECORATION.sub("", text).split())
 
