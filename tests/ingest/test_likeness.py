@@ -158,7 +158,21 @@ def test_role_and_calls_decide_before_words() -> None:
     assert not may_be_same(calling(call="call_a"), calling(call="call_b"))
     assert score_likeness(calling("first"), calling("second")) == 1
     assert score_likeness(calling(arguments='{"a": 1}'), calling(arguments='{"a": 2}')) < 1
-    assert score_likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 1
+    assert score_likeness(message("stream", "assistant"), message("streaming on", "assistant")) == 0.9
+    assert score_likeness(message("a stream of words", "assistant"), message("a stream of words on", "assistant")) == 1
+    done = message("Great, everyone came together for this cause. It was a success.", "assistant")
+    assert score_likeness(done, calling("You are right: everyone came together for this cause. I look it up.")) == 0
+
+
+def test_the_words_beside_a_picture_decide() -> None:
+    row = message("[10:27] sure\n[User image: user-image.png (image/png, 60 bytes) | LCM file: file_0123456789abcdef]")
+    picture = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{'AAAA' * 20}"}}
+
+    def shown(text: str) -> Message:
+        return formats.decode({"role": "user", "content": [{"type": "text", "text": text}, picture]})
+
+    assert score_likeness(row, shown("sure")) == 1.0
+    assert score_likeness(row, shown("Something else")) < ALIKE
 
 
 def test_a_short_text_beside_a_call_proves_nothing() -> None:

@@ -251,6 +251,35 @@ def test_a_trailing_system_message_does_not_pile_up(engine: lossless.Engine) -> 
     assert len([text for text in contents(engine) if "noon" not in text]) == 16
 
 
+FERRY = [
+    user("Where does the ferry of 9 leave tomorrow?"),
+    answer("It leaves from the northern pier."),
+    user("Please book two seats. The children come along."),
+    answer("Done."),
+    user("thanks"),
+    answer("You are welcome, and enjoy the trip."),
+]
+
+
+def test_a_translation_after_a_decorated_message_is_versions(engine: lossless.Engine) -> None:
+    """Very short texts are unchanged, and the time before the newest message has numbers of its own."""
+    engine.sync(SESSION, FERRY[:-2])
+    engine.sync(SESSION, [*FERRY[:-2], user(f"[10:17] {FERRY[4]['content']}"), FERRY[5]])
+    told = ["Von wo fährt die Fähre um 9 morgen ab?", "Sie fährt vom nördlichen Kai ab."]
+    told += ["Bitte buche zwei Plätze. Die Kinder kommen mit.", "Done.", "thanks", "Bitte sehr, und viel Spaß dabei."]
+    asked = [one | {"content": text} for one, text in zip(FERRY, told, strict=True)]
+    engine.sync(SESSION, [*asked, user("Wie lange fährt sie?")])
+    assert prompt(engine) == [*told, "Wie lange fährt sie?"]
+    assert len(contents(engine)) == 7
+
+
+def test_a_message_that_is_split_and_moved_is_its_row(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, FERRY)
+    pieces = [user("Please book two seats."), user("The children come along.")]
+    engine.sync(SESSION, [*pieces, FERRY[3], *FERRY[:2], *FERRY[4:], user("How long does it take?")])
+    assert len(contents(engine)) == 7
+
+
 def test_a_streamed_message_is_one_row(engine: lossless.Engine) -> None:
     words = " ".join(f"word{n}" for n in range(30))
     for end in range(20, len(words) + 1, 10):

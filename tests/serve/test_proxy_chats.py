@@ -11,6 +11,7 @@ from lossless.model.conversations import Session
 from lossless.providers.chat_completions import ChatCompletions
 from lossless.providers.messages_api import MessagesApi
 from lossless.providers.turn import TurnRecorder
+from lossless.testing import VirtualClock
 from tests.serve.test_proxy_histories import Line, reply, user
 
 if TYPE_CHECKING:
@@ -187,6 +188,60 @@ def test_chats_that_begin_with_the_same_examples_stay_apart(engine: lossless.Eng
         names.add(name)
         names.add(Line(engine).ask([*asked, reply(answer(n)), user("Why?")], f"Because of {n}.")[1])
     assert len(names) == 6
+
+
+# --- clients that ask again, and those that show little -------------------------------------------
+
+
+def chat(engine: lossless.Engine, turns: int, first: str = words(0), mark: str = "") -> tuple[list[Raw], str]:
+    said, name = [user(first)], ""
+    for n in range(turns):
+        said += [user(f"{mark}{words(n)}")] if n else []
+        name = Line(engine).ask(said, f"{mark}{answer(n)}")[1]
+        said.append(reply(f"{mark}{answer(n)}"))
+    return said, name
+
+
+@pytest.mark.parametrize("asked", [1, 3, 5])
+def test_another_answer_and_an_earlier_question_in_other_words_stay_in_their_chat(
+    engine: lossless.Engine, asked: int
+) -> None:
+    said, name = chat(engine, (asked + 1) // 2)
+    for n in range(3):
+        sent, again = Line(engine).ask(said[:asked], f"Another answer {n} to question {asked}.")
+        assert (sent["messages"], again) == (said[:asked], name)
+    for n in range(4):  # a long branch, which is left for an edit of its second question
+        said = [*said[: asked - 1 + 2 * n], user(words(20 + n if asked > 1 or n else 0)), reply(answer(20 + n))]
+        assert Line(engine).ask(said[:-1], answer(20 + n))[1] == name
+    edited = [*said[:2], user("Something else: who wrote the appendix?")]
+    sent, again = Line(engine).ask(edited, "The committee did.")
+    assert (sent["messages"], again) == (edited, name)
+
+
+def test_the_same_first_words_begin_another_chat_unless_they_ask_for_another_answer(engine: lossless.Engine) -> None:
+    _, first = chat(engine, 2)
+    said, second = chat(engine, 1)  # the first one has gone on
+    title = [{"role": "system", "content": "You write titles."}, user(words(0))]
+    names = {first, second, Line(engine).ask(title, "Parts of a plan")[1]}
+    assert len(names) == 3
+    assert Line(engine).ask(said[:1], "Once more.")[1] == second
+    assert Line(engine).ask([user(f"[10:17] {words(0)}")], "And again.")[1] == second
+    assert isinstance(engine.clock, VirtualClock)
+    engine.clock.advance(hours=1)
+    assert Line(engine).ask(said[:1], "An hour later.")[1] not in names
+
+
+def test_the_end_of_a_chat_is_that_chat_and_not_one_that_began_alike(engine: lossless.Engine) -> None:
+    hello = "Hello! How can I help you today?"
+    said, name = chat(engine, 5, "hi")
+    for text in ("thanks", "Done.", "ok", "yes"):
+        said.append(user(text) if said[-1]["role"] == "assistant" else reply(text))
+        if said[-1]["role"] == "assistant":
+            assert Line(engine).ask(said[:-1][-3:], text)[1] == name
+    assert Line(engine).ask([*said[-2:], user(words(8))], answer(8))[1] == name  # "ok", "yes", and a question
+    said += [user(words(8)), reply(answer(8))]
+    other = Line(engine).ask([user("hi")], hello)[1]
+    assert Line(engine).ask([*said[:-2], user(words(9))], answer(9))[1] == name != other
 
 
 # --- clients that build their prompts anew --------------------------------------------------------

@@ -9,10 +9,12 @@ import html
 import re
 import unicodedata
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.formats.reading import is_provider_id
+from lossless.ingest.synthetic import is_referenced
 from lossless.model.identity import words_in_frame
 from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, Reasoning
@@ -125,14 +127,29 @@ def score_likeness(stored: Message, shown: Message) -> float:
         framed = words_in_frame(stored.content), words_in_frame(shown.content)
         if framed != (None, None) and (framed[0] or stored.content).strip() == (framed[1] or shown.content).strip():
             return 1.0
+    score = _score_words(stored, shown)
+    # a call is not an answer with some of its words
+    return score if score >= 0.9 or bool(stored.tool_calls) == bool(shown.tool_calls) else 0.0
+
+
+def _score_words(stored: Message, shown: Message) -> float:
     begun = stored.content.rstrip("\ufffd")  # a stream may be cut inside a character
     if stored.role == "assistant" and begun and shown.content.startswith(begun):
+        return 1.0 if len(begun) > _SHORT_CHARS else 0.9
+    reference = _REFERENCE.search(stored.content)
+    if reference and _is_same_but_files(stored, shown, reference.start()):
         return 1.0
-    if _REFERENCE.search(stored.content):
+    if reference and not (reference[0].startswith("LCM") and undecorated(stored.content)):  # its own words are gone
         return 0.75
     mine, theirs = _plain(stored.content), _plain(shown.content)
     score = _text_likeness(mine, theirs)
     return 0.5 if stored.role == "user" and score < 0.5 and _end_alike(mine, theirs) else score
+
+
+def _is_same_but_files(stored: Message, shown: Message, reference: int) -> bool:
+    """Whether two texts are equal without what hosts put around them, and the files may be those of the references."""
+    files = replace(stored, content=stored.content[stored.content.rfind("[", 0, reference + 1) :])
+    return undecorated(stored.content) == undecorated(shown.content) != "" and is_referenced(files, shown)
 
 
 def _named_calls(message: Message) -> list[tuple[str | None, str]]:
@@ -192,22 +209,30 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
     """Whether messages are others in different words, such as a translation: with the same numbers and length ratio.
 
-    They must make the same tool calls, and no very short text is a long one. Less than that is another conversation.
+    They must make the same tool calls, and no very short text is a long one. Less than that is another conversation. A
+    host's frame does not count, and one number in so many messages may be written as a word.
     """
     if any(bool(stored.tool_calls) != bool(shown.tool_calls) for stored, shown in pairs):
         return False
-    if any(_numbers(stored) != _numbers(shown) for stored, shown in pairs if stored.role != "tool"):
-        return False
-    sizes = [(len(stored.content), len(shown.content)) for stored, shown in pairs]
+    texts = [(stored.role, _bare(stored), _bare(shown)) for stored, shown in pairs]
+    numbers = [(_numbers(mine), _numbers(theirs)) for role, mine, theirs in texts if role != "tool"]
+    sizes = [(len(mine), len(theirs)) for _, mine, theirs in texts]
     ratios = [theirs / mine for mine, theirs in sizes if mine > _SHORT_CHARS and theirs > _SHORT_CHARS]
+    if sum(mine != theirs for mine, theirs in numbers) > len(ratios) // _RATIOS:
+        return False
     are_both = all((mine > _SHORT_CHARS) == (theirs > _SHORT_CHARS) or max(mine, theirs) < 40 for mine, theirs in sizes)
-    if not are_both or len(ratios) < (_FEW_RATIOS if any(_numbers(stored) for stored, _ in pairs) else _RATIOS):
+    has_numbers = any(mine and mine == theirs for mine, theirs in numbers)
+    if not are_both or len(ratios) < (_FEW_RATIOS if has_numbers else _RATIOS):
         return False
     return max(ratios) <= _SPREAD * min(ratios) and 0.5 <= min(ratios) <= max(ratios) <= 2
 
 
-def _numbers(message: Message) -> set[str]:
-    return set(_NUMBER.findall(message.content))
+def _bare(message: Message) -> str:
+    return undecorated(message.content) or message.content
+
+
+def _numbers(text: str) -> set[str]:
+    return set(_NUMBER.findall(text))
 
 
 def has_other_thinking(stored: Message, shown: Message) -> bool:
@@ -242,7 +267,7 @@ def _results(message: Message) -> list[str]:
 def _text_likeness(mine: str, theirs: str) -> float:
     if not mine or not theirs:
         return 0.0
-    bare = _undecorated(mine), _undecorated(theirs)
+    bare = undecorated(mine), undecorated(theirs)
     if bare[0] == bare[1] != "":
         return 1.0
     short, long = sorted((mine, theirs), key=len)
@@ -281,7 +306,7 @@ def _weigh(words: Iterable[str]) -> float:
     return sum(0.5 if _SPACELESS.match(word) else 1.0 for word in words)
 
 
-def _undecorated(text: str) -> str:
+def undecorated(text: str) -> str:
     """A text without what hosts put around it: tagged blocks, and lines in brackets."""
     return "\n".join(_DECORATION.sub("", text).split())
 

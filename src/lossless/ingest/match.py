@@ -189,6 +189,8 @@ class _Matcher:
     def _pair_neighbours(self, w: int, s: int, minimum: float = ALIKE, steps: Sequence[int] = (1, -1)) -> list[int]:
         """Pair messages that are still next to one that was moved, or that is shown again: the same, or versions."""
         found: list[int] = []
+        near = [n for n in range(max(0, w - _NEAR), min(len(self.shown), w + _NEAR + 1)) if n not in self.rows]
+        self._fill_split(near, [n for n in (s - 1, s + 1) if 0 <= n < len(self.stored) and n not in self.taken])
         for step in steps:
             n = step
             while self._is_neighbour(w + n, s + n, minimum):
@@ -370,6 +372,8 @@ class _Matcher:
         if not self.chain and not self.follows:
             self._fill_all()
             return
+        if self._is_rewritten_throughout():
+            return
         ends = [(-1, -1), *self.chain, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             anchored_before = n > 0 or self.follows or self._begins_as_before()
@@ -450,6 +454,17 @@ class _Matcher:
         return self.pair.are_rewritten(
             [(w, s) for w, s in pairs if self.shown[w].role != "tool" and not self._is_equal(w, s)]
         )
+
+    def _is_rewritten_throughout(self) -> bool:
+        """Pair everything with the last window, if all longer texts are other words for its rows, in their order."""
+        last = sorted(self.last or ())
+        free = [w for w in range(len(self.shown)) if w not in self.rows]
+        rows = [s for s in last if s not in self.taken]
+        is_in_order = all(w < len(last) and last[w] == s for w, s in self.rows.items())
+        if not is_in_order or free[:1] == [len(last)] or not self._is_rewritten_to_end(free, rows):
+            return False
+        self._pair_all(zip(free, rows, strict=False), alike=True)
+        return True
 
     def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
         """Whether most messages differ: the first message was edited, and the host continued from there."""
@@ -664,7 +679,7 @@ class _Matcher:
         return [(shown[width - 1 - i], rows[height - 1 - j]) for i, j in reversed(best)]
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
-        """Rows that are shown as one message, and one that is shown as several."""
+        """Rows that are shown as one message, and those that are shown as several."""
         for i, w in enumerate(shown):
             free = [s for s in near_places(i, len(shown), rows) if s not in self.taken]
             free = [s for s in free if self.stored[s].role == self.shown[w].role in _SPEAKERS]
@@ -673,6 +688,10 @@ class _Matcher:
                 self.cuts.add(w)
                 self.rows[w] = run[0]
                 self.taken.update(run)
+        self._fill_split(shown, rows)
+
+    def _fill_split(self, shown: list[int], rows: list[int]) -> None:
+        """Rows that are shown as several messages."""
         for j, s in enumerate(rows):
             free = [w for w in near_places(j, len(rows), shown) if w not in self.rows and s not in self.taken]
             free = [w for w in free if self.shown[w].role == self.stored[s].role in _SPEAKERS]
@@ -703,6 +722,8 @@ class _Matcher:
                 moved = [w] if is_system else [w, *self._pair_neighbours(w, s, 1.0)]
                 self.ambiguous += 0 if is_system else len(moved)
                 self.strayed.update(moved)
+        free = [w for w in range(len(self.shown)) if w not in self.rows and not self.shown[w].is_short]
+        self._fill_split(free, [s for s in sorted(self.last or ()) if s not in self.taken])
 
     def _has_moved(self, w: int, s: int) -> bool:
         """Whether nothing contradicts it; the result of another call with the same id and text does."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless import formats
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
-from lossless.ingest.likeness import is_short, score_likeness
+from lossless.ingest.likeness import is_short, score_likeness, undecorated
 from lossless.ingest.match import ALIKE, SURE
 from lossless.ingest.sequences import overlap
 from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
@@ -18,6 +19,7 @@ from lossless.model.identity import fingerprint
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from datetime import datetime
 
     from lossless.ingest.events import Event
     from lossless.model.messages import Message
@@ -27,15 +29,21 @@ if TYPE_CHECKING:
 _PRINT = 8
 #: Replies, by role, or by type for items without one.
 _REPLIES = frozenset(("assistant", "function_call", "custom_tool_call"))
+#: The maximum length of a greeting that a client shows before the first message.
+_GREETING = 80
 #: The maximum number of system prompts at the start of a window.
 _MOST_PROMPTS = 8
 #: The maximum number of notices about what a client has omitted.
 _MOST_NOTICES = 2
 #: How many more rows than the last window had are read.
 _MARGIN = 64
+#: After such a pause the same first message begins another conversation.
+_PAUSE = timedelta(hours=1)
 #: How many recently used conversations are compared by the prints of their last window, how many of these in detail,
 #: and the maximum number of windows read overall.
 _RECENT, _CLOSER, _WINDOWS = 64, 8, 512
+#: The maximum length of a window that is a first request and its reply.
+_MOST_FIRST = 16
 
 #: How a request relates to a conversation: it continues from its newest reply, goes back to an earlier message, or
 #: replaces its newest exchange, which was rewritten or asked separately.
@@ -47,7 +55,7 @@ class HistoryMatch:
     """How a request relates to a conversation, and how certain that is."""
 
     how: Continuation
-    #: How many of its messages are in the conversation.
+    #: How many of its messages are in the conversation; of one that replaces an exchange, those before that.
     known: int
     #: Whether these are all that the conversation shows.
     is_all: bool = False
@@ -57,12 +65,16 @@ class RequestHistory:
     """The history in a request, without system prompts."""
 
     def __init__(self, window: Sequence[dict[str, Any]]) -> None:
-        self.messages = list(window[count_system_head(window) :])
+        head = count_system_head(window)
+        self.messages, self._head = list(window[head:]), window[:head]
         roles = [str(message.get("role") or message.get("type")) for message in self.messages]
         talk = next((n for n, role in enumerate(roles) if role not in _REPLIES), len(roles))
         replies = [n for n, role in enumerate(roles) if role in _REPLIES]
+        is_greeting = not replies or replies[-1] < talk
+        if is_greeting and replies:  # a long text is the reply to an omitted message
+            is_greeting = len(str(self.messages[replies[-1]].get("content"))) <= _GREETING
         #: How many messages there are up to the last reply; an unsolicited greeting does not count.
-        self.replied = replies[-1] + 1 if replies and replies[-1] > talk else 0
+        self.replied = 0 if is_greeting else replies[-1] + 1
         self.replies = frozenset(replies)
 
     @property
@@ -74,6 +86,16 @@ class RequestHistory:
         """What identifies the first message."""
         found = next((one for one in map(_decoded, self.messages) if one is not None), None)
         return "empty" if found is None else fingerprint(found).hex()
+
+    def count_known(self, size: int) -> int:
+        """How many of the known messages are evidence, where all are known: not a very short newest one."""
+        newest = _decoded(self.messages[-1])
+        return size - 1 if newest is not None and is_short(newest) else size
+
+    @property
+    def prompts(self) -> list[Message]:
+        """The system prompts."""
+        return [one for one in map(_decoded, self._head) if one is not None]
 
     @cached_property
     def prints(self) -> list[bytes]:
@@ -134,6 +156,25 @@ class StoredHistory:
         rows = self._archive.messages.tail(self._id, 1)
         return self._archive.messages.get(rows[-1].id).message if rows else None
 
+    @property
+    def last_messages(self) -> list[Message]:
+        """The messages of the last window, without the system prompts before them."""
+        return [row.message for row in self._archive.messages.many([row for row in self._shown if row > 0])]
+
+    @property
+    def last_prompts(self) -> list[Message]:
+        return [row.message for row in self._archive.messages.many([-row for row in self._shown if row < 0])]
+
+    @property
+    def _shown(self) -> tuple[int, ...]:
+        mark = self._archive.ingest.window(self._id)
+        return () if mark is None or mark.rows is None else mark.rows
+
+    def idle_time(self, now: datetime) -> timedelta:
+        """How long ago the newest message was stored."""
+        rows = self._archive.messages.tail(self._id, 1)
+        return now - self._archive.messages.get(rows[-1].id).created_at if rows else timedelta.max
+
     def match(self, request: RequestHistory) -> HistoryMatch | None:
         """How a request relates to the conversation by the matcher; None when it does not, or in doubt."""
         return match_history(self._archive, self._id, request)
@@ -157,13 +198,42 @@ def goes_back(request: RequestHistory, stored: StoredHistory) -> bool:
     return bool(request.prints) and stored.after_prompts(request.prints[0])[:size] == request.prints
 
 
-def matching_sessions(archive: Archive, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
+def matching_sessions(
+    archive: Archive, request: RequestHistory, prefix: str, now: datetime
+) -> list[tuple[HistoryMatch, Session]]:
     """Recently used sessions of a prefix that a request belongs to by the matcher, newest first."""
-    asked = set(request.prints)
     recent = archive.ingest.recent_windows(prefix, _RECENT, _WINDOWS)
+    if not request.has_reply:
+        size, short = len(request.messages), [one for one in recent if len(one[2]) <= _PRINT * _MOST_FIRST]
+        again = ((id_, Session(key=key)) for key, id_, _ in short[:_CLOSER])
+        return [
+            (HistoryMatch("back", size), session)
+            for id_, session in again
+            if asks_again(request, StoredHistory(archive, id_), now)
+        ]
+    asked = set(request.prints)
     close = sorted(recent, key=lambda one: -len(asked.intersection(split_prints(one[2]))))[:_CLOSER]
     fits = [(match_history(archive, id_, request), Session(key=key)) for key, id_, _ in close]
     return [(how, session) for how, session in fits if how is not None]
+
+
+def asks_again(request: RequestHistory, stored: StoredHistory, now: datetime) -> bool:
+    """Whether a first request was sent before, less than an hour ago, and has had only a reply: it asks for another.
+
+    A very short text may as well begin another conversation, and so may the same text after other system prompts.
+    """
+    asked = [event.message for event in request.events if event.message.role != "system"]
+    if all(is_short(replace(message, content=undecorated(message.content))) for message in asked):
+        return False
+    said = [message for message in stored.last_messages if message.role not in ("system", "assistant")]
+    pairs = [(said, asked), (stored.last_prompts, request.prompts)]
+    if any(len(mine) != len(theirs) for mine, theirs in pairs) or stored.idle_time(now) >= _PAUSE:
+        return False
+    is_same = all(
+        fingerprint(one) == fingerprint(other) or score_likeness(one, other) == 1.0
+        for one, other in zip(*pairs[0], strict=True)
+    )
+    return is_same and all(score_likeness(one, other) >= ALIKE for one, other in zip(*pairs[1], strict=True))
 
 
 def match_history(archive: Archive, conversation_id: int, request: RequestHistory) -> HistoryMatch | None:
@@ -178,30 +248,41 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     known = [n for n in indices if places[n] is not None]
     end = max(known, default=-1)
     before, new = [n for n in indices if n <= end], [n for n in indices if n > end]
-    if not known or 2 * len(known) < len(before):
+    if not request.has_reply or not known or 2 * len(known) < len(before):
         return None
     equal = [n for n in known if events[n].index not in other]
     replies = [n for n in equal if events[n].message.role == "assistant"]
-    long = {n for n in equal if not is_short(events[n].message)}
-    sure = [n for n in replies if n in long]
-    rows = {places[n] for n in known}
+    sure = [n for n in replies if not is_short(events[n].message)]
+    rows, tail_rows = {places[n] for n in known}, archive.messages.tail_rows
     if shown and places[end] == shown[-1]:
-        is_all = rows.issuperset(shown)
-        is_newest = bool(long) and end in replies and end - 1 in known  # a very short reply to a question that is known
+        missing = [row for row in shown if row not in rows]
+        is_all = not missing or all(row.role == "system" for row in tail_rows(conversation_id, missing))
+        is_newest = end in replies and _is_question(archive, places, events, known, end - 1)
         return HistoryMatch("on", len(known), is_all) if sure or is_newest or (equal and is_all) else None
-    is_beginning = len(equal) == len(before)
-    if not request.has_reply or (not new and is_beginning):
-        return HistoryMatch("back", len(known)) if request.has_reply else None
+    last_reply = max((n for n in before if events[n].message.role == "assistant"), default=end)
+    is_beginning = all(n in equal for n in before if n <= last_reply)
+    if not new and is_beginning and end in equal:
+        return HistoryMatch("back", request.count_known(len(known)))
     # it must have a reply that was given here: examples at the start of all chats of a client do not count
     given = [id_ for n in (replies if is_beginning else sure) if (id_ := places[n]) is not None]
-    began, tail_rows = mark.began, archive.messages.tail_rows
-    if began is None or not any(row.seq > began for row in tail_rows(conversation_id, given)):
+    if mark.began is None or not any(row.seq > mark.began for row in tail_rows(conversation_id, given)):
         return None
     last = max((k for k, row in enumerate(shown) if row in rows), default=-1)
     users = sum(row.role == "user" for row in tail_rows(conversation_id, shown[last + 1 :]))
-    if new and users > 1 and not any(places[n] in plan.revived for n in replies):
+    if users and all(places[n] in plan.revived for n in replies):  # only the same first question: another conversation
         return None
-    return HistoryMatch("instead" if new else "back", len(known))
+    is_run = is_beginning and [places[n] for n in before] == shown[last + 1 - len(before) : last + 1]
+    if new and users > 1 and not is_run and not any(places[n] in plan.revived for n in replies):
+        return None
+    return HistoryMatch("instead", sum(n <= last_reply for n in known))
+
+
+def _is_question(
+    archive: Archive, places: Sequence[int | None], events: Sequence[Event], known: Sequence[int], n: int
+) -> bool:
+    """Whether a message before a reply is known, with the same words in any frame."""
+    row = places[n] if n in known else None
+    return row is not None and score_likeness(archive.messages.get(row).message, events[n].message) == 1.0
 
 
 def shares_history(request: RequestHistory, stored: StoredHistory) -> bool:

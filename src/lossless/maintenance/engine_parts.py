@@ -589,7 +589,7 @@ class HostSupport(EngineGroup):
         """Recently used sessions with this prefix that a request belongs to, newest first."""
         from lossless.ingest.requests import matching_sessions
 
-        return matching_sessions(self._archive, request, prefix)
+        return matching_sessions(self._archive, request, prefix, self._parts.clock())
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is already stored, because it was sent before."""

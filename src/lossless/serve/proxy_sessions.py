@@ -96,27 +96,27 @@ class SessionFinder:
                     self._busy[session.name] = running
 
     def _aligned(self, request: RequestHistory, base: str) -> Session:
-        """The conversation with the longest history that the request continues; else the one in which it returns to an
-        earlier message, or repeats the newest exchange in other words; else a new one.
+        """The conversation that has most of the request: which it continues, in which it returns to an earlier message,
+        or whose later messages it replaces; else a new one.
 
-        A first request returns to nothing: it starts a conversation, or retries one that got no reply.
+        A first request starts a conversation, retries one that got no reply, or asks at once for another reply.
         """
         name = f"{base}:{_short(request.first)}"
         count = self._count(name)
         found: list[tuple[HistoryMatch, Session]] = []
-        back: Session | None = None
+        is_exact = False
         for session, stored in self._alike(name, count, is_first=not request.has_reply):
             if length := goes_on(request, stored):
-                if length == request.replied and session.name not in self._busy:
-                    return session
                 found.append((HistoryMatch("on", length, is_all=True), session))
-            elif back is None and request.has_reply and goes_back(request, stored):
-                back = session
-        if request.has_reply and back is None:
+                is_exact = is_exact or (length >= request.replied and session.name not in self._busy)
+            elif request.has_reply and goes_back(request, stored):
+                found.append((HistoryMatch("back", request.count_known(len(request.messages))), session))
+                is_exact = True
+        if not is_exact:
             known = {session.name for _, session in found}
             found += [one for one in self.engine.host.matching_sessions(request, base) if one[1].name not in known]
         best, ties = self._best(found)
-        session = best or back or Session(key=_numbered(name, count + 1))
+        session = best or Session(key=_numbered(name, count + 1))
         if ties and best is None:
             self.doubtful += 1
             self.engine.admin.log.log(
@@ -129,13 +129,12 @@ class SessionFinder:
 
         Of two with equal content the newest is chosen. Otherwise it is undecided.
         """
+        free = [(one, session) for one, session in found if one.how == "on" or session.name not in self._busy]
+        limit = max((one.known for one, _ in free), default=0)
         for how in ("on", "back", "instead"):
-            some = [(one, session) for one, session in found if one.how == how]
-            limit = max((one.known for one, _ in some), default=0)
-            some = [(one, session) for one, session in some if one.known == limit]
-            free = [(one, session) for one, session in some if session.name not in self._busy]
-            some = free or (some if how == "on" else [])
-            if some:
+            some = [(one, session) for one, session in free if one.how == how and one.known == limit]
+            idle = [(one, session) for one, session in some if session.name not in self._busy]
+            if some := idle or some:
                 is_clear = len(some) == 1 or how == "back" or all(one.is_all for one, _ in some)
                 return some[0][1] if is_clear else None, len(some)
         return None, 0
