@@ -14,9 +14,9 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm
-from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
+from lossless.cli.commands import Command, CommandEntry, F, Invocation, LazyGroup, command, text_option, text_type
 from lossless.cli.conversations import session_name
-from lossless.cli.options import combined, when_option
+from lossless.cli.options import gathered, when_option
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.transcripts import again_option, print_pruned
@@ -109,7 +109,6 @@ _HINT += "and lossless keeps the archive."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
 _count_only = click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-_ABOUT_SESSION = "Only this session, by its id or key; may be given several times."
 
 
 #: What looks at an archive of each kind before anything is made.
@@ -120,18 +119,35 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
+def transfer_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options of imports and exports; the command gets `how`."""
+    return gathered("how", TransferOptions, *options)
+
+
+def _sessions_option(*names: str) -> Callable[[F], F]:
+    return text_option(
+        *names,
+        "sessions",
+        metavar="ID",
+        multiple=True,
+        callback=lambda ctx, param, names: frozenset(names),  # noqa: ARG005
+        help="Only this session, by its id or key; may be given several times.",
+    )
+
+
 def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool = True) -> Command:
     in_folder = "The folder of the source's large files, if not next to it."
 
     @command(kind, help=about)
     @click.argument("source", metavar="SRC", type=text_type)
-    @_count_only
-    @text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=_ABOUT_SESSION)
-    @click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards.")
-    @combined(*([text_option("--files-dir", metavar="DIR", help=in_folder)] if has_files else []))
-    def bring(invocation: Invocation, /, source: str, sessions: tuple[str, ...], is_verified: bool, **how: Any) -> None:
-        options = TransferOptions(sessions=frozenset(sessions), **how)
-        _import_source(invocation, f"import.{kind}", source, kind, options, is_verified, hint)
+    @transfer_options(
+        _count_only,
+        _sessions_option("--session", "--session-filter"),
+        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
+        *([text_option("--files-dir", metavar="DIR", help=in_folder)] if has_files else []),
+    )
+    def bring(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
+        _import_source(invocation, f"import.{kind}", source, kind, how, is_verified, hint)
 
     return bring
 
@@ -235,17 +251,14 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@_count_only
-@text_option("--session-filter", metavar="ID", multiple=True, help=_ABOUT_SESSION)
-@click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does.")
+@transfer_options(
+    _count_only,
+    _sessions_option("--session-filter"),
+    click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does."),
+)
 @click.pass_obj
 def import_lossless_claw_command(
-    invocation: Invocation,
-    src: str,
-    memory_dir: str | None,
-    dry_run: bool,
-    session_filter: tuple[str, ...],
-    compat: bool,
+    invocation: Invocation, src: str, memory_dir: str | None, how: TransferOptions
 ) -> None:
     """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know.
 
@@ -253,20 +266,18 @@ def import_lossless_claw_command(
     """
     try:
         if memory_dir is None:
-            options = TransferOptions(dry_run, frozenset(session_filter))
-            _import_source(invocation, "import-lossless-claw", src, "lossless-claw", options, False, _HINT)
+            _import_source(invocation, "import-lossless-claw", src, "lossless-claw", how, False, _HINT)
             return
         place = expand_path(memory_dir)
         if place.exists() and not place.is_dir():
             raise BadInput(f"--memory-dir {memory_dir!r} is not a folder")
         place = place / "state" / "lcm.sqlite"
         with invocation.progress("Importing") as advance:
-            wanted = TransferOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
-            report = export_claw_to_remnic(src, place, wanted)
+            report = export_claw_to_remnic(src, place, replace(how, progress=advance))
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
-    data = limit_warnings(to_json(report)) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
-    invocation.emit("import-lossless-claw", print_import, data | {"path": str(place)})
+    hint = {"hint": _REMNIC_HINT} if report.sessions_touched and not how.dry_run else {}
+    invocation.emit("import-lossless-claw", print_import, limit_warnings(to_json(report)) | hint | {"path": str(place)})
 
 
 #: Kinds of transcripts that programs keep where they can be found.

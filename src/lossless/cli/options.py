@@ -32,7 +32,7 @@ from lossless.model.records import (
 from lossless.model.times import state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -96,9 +96,11 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def gathered(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+def gathered(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any], names: Iterable[str] = ()
+) -> Callable[[F], F]:
     """Options whose values become one argument of the command: what `make`, which takes them by name, returns."""
-    names = tuple(signature(make).parameters)
+    names = tuple(names or signature(make).parameters)
 
     def decorate(function: F) -> Any:
         @wraps(function)

@@ -28,7 +28,6 @@ from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
-from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -323,18 +322,27 @@ def describe(
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @_from_cursor
 def expand(
-    invocation: Invocation, /, summary_ids: tuple[str, ...], target: ConversationTarget | None, **how: Any
+    invocation: Invocation,
+    summary_ids: tuple[str, ...],
+    target: ConversationTarget | None,
+    query: str | None,
+    max_depth: int,
+    token_cap: int | None,
+    include_messages: bool,
+    around: str | None,
+    cursor: str | None,
 ) -> None:
     """Read what the summaries IDS were made of, in order and within a budget.
 
     A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
     command with --cursor.
     """
-    if not (summary_ids or how["query"] or how["around"] or how["cursor"]):
+    if not (summary_ids or query or around or cursor):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
-    args = {camel_case(name): value for name, value in how.items()} | {"summaryIds": list(summary_ids)}
+    where: Data = {"summaryIds": list(summary_ids), "query": query, "around": around, "cursor": cursor}
+    limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
     with tool_reader(invocation) as engine:
-        result = run_tool(engine, "lcm_expand", target, args)
+        result = run_tool(engine, "lcm_expand", target, where | limits)
     invocation.emit("expand", print_text, result.details | {"text": result.text})
 
 
