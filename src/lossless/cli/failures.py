@@ -36,7 +36,7 @@ class CommandFailed(Exception):
 
     def envelope(self) -> Data:
         error: Data = {"code": self.code, "message": self.message}
-        details = {**self.details} | ({"hint": self.hint} if self.hint else {})
+        details = self.details | ({"hint": self.hint} if self.hint else {})
         if details:
             error["details"] = details
         return {"ok": False, "error": error}
@@ -73,12 +73,6 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
     is_config = isinstance(error, errors.BadSetting) and error.key == "config"
     hint = "Correct the file, or name another one with --config." if is_config else ""
     return CommandFailed(error.code, str(error), exit_code, _details(error), hint)
-
-
-def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
-    """The same failure with more details."""
-    failure = as_failure(error)
-    return CommandFailed(failure.code, failure.message, failure.exit_code, {**failure.details, **details}, failure.hint)
 
 
 def _details(error: errors.LosslessError) -> Data:
