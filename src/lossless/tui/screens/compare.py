@@ -214,10 +214,9 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     def highlighted(self, key: str) -> None:
         pair, browse, times = self.listed[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
-            id_, in_file = pair.row.message_id, pair.in_file
-            addition = (
-                f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}" if in_file else ""
-            )
+            id_, in_file, addition = pair.row.message_id, pair.in_file, ""
+            if in_file:
+                addition = f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}"
             self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
         elif pair.in_file is not None:
             self.pane.show(_with_note(pair.in_file.detail(times), pair))

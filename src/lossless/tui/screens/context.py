@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -15,18 +14,7 @@ from lossless.tui import actions, reads, screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import (
-    BLUE,
-    GREEN,
-    NOTICE,
-    PURPLE,
-    RED,
-    plural,
-    right_cell,
-    role_cell,
-    share_bar,
-    text_cell,
-)
+from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -223,17 +211,16 @@ class FocusScreen(SurgeryScreen):
 
         def ask(found: tuple[FocusPlan, str]) -> None:
             plan, text = found
-            self.app.push_screen(
-                ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), partial(answered, plan)
-            )
 
-        def answered(plan: FocusPlan, word: str | None) -> None:
-            if word == "yes":
-                self.tell("The brief is being written …")
-                self.fetch(lambda: actions.write_brief(access, plan), partial(drafted, plan), "work")
+            def answered(word: str | None) -> None:
+                if word == "yes":
+                    self.tell("The brief is being written …")
+                    self.fetch(lambda: actions.write_brief(access, plan), drafted, "work")
 
-        def drafted(plan: FocusPlan, made: FocusDraft) -> None:
-            self.propose(lambda: actions.plan_brief_use(plan, made))
+            def drafted(made: FocusDraft) -> None:
+                self.propose(lambda: actions.plan_brief_use(plan, made))
+
+            self.app.push_screen(ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), answered)
 
         self.fetch(planned, ask, "plan")
 

@@ -19,7 +19,7 @@ from lossless.errors import LosslessError
 from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
-from lossless.tui.text import clip_text, make_visible, one_line, text_cell, time_cell
+from lossless.tui.text import clip_text, make_visible, one_line, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,13 +40,17 @@ _LEAST_WIDTH = 12
 _PANE_CHARS = 8_000
 
 
+#: Keys of every list.
+MOVE_KEYS: list[BindingType] = [
+    Binding("j", "cursor_down", "Down", show=False),
+    Binding("k", "cursor_up", "Up", show=False),
+]
+
+
 class RowTable(DataTable[Text]):
     """Rows with keys; filling it again keeps the chosen row chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("k", "cursor_up", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MOVE_KEYS
 
     def __init__(self, *columns: str, wide: str = "") -> None:
         super().__init__(classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
@@ -137,8 +141,7 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
     head = Text().append(one_line(detail.title), "bold")
     if not detail.text:
         return head.append_text(facts_text(detail))
-    if detail.facts:
-        facts = (Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.facts)
+    if facts := [Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.known]:
         head.append("\n").append_text(Text("   ").join(facts))
     if detail.parts:
         return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, limit=_PANE_CHARS))
@@ -150,7 +153,7 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
 def facts_text(detail: DetailView) -> Text:
     """What is known of a thing, a line each."""
     text = Text(end="")
-    for name, value in detail.facts:
+    for name, value in detail.known:
         text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(one_line(value))
     return text
 
@@ -327,9 +330,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
 
     def about(self, text: Text | None) -> None:
         """A few lines above the list."""
-        about = self.query_one("#about", Static)
-        about.set_class(text is None, "-empty")
-        about.update(text or Text())
+        self.query_one("#about", Static).set_class(text is None, "-empty").update(text or Text())
 
     def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
@@ -483,7 +484,9 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def _cell(self, value: Cell) -> Text:
         if isinstance(value, Text):
             return value
-        return text_cell(value) if isinstance(value, str) else time_cell(self.lcm.times, value)
+        if isinstance(value, str):
+            return text_cell(value)
+        return Text(self.lcm.times.short(value), "dim", no_wrap=True, end="")
 
     def highlighted(self, key: str) -> None:
         """The cursor came to a row."""

@@ -168,14 +168,14 @@ class SurgeryScreen(PaneScreen):
         """Plan, show the preview, and carry it out when it is confirmed."""
 
         def ask(change: PlannedChange) -> None:
-            dialog = ConfirmDialog(change.title, change.text, change.question, other[0] if other else "")
-            self.app.push_screen(dialog, partial(answered, change))
+            def answered(word: str | None) -> None:
+                if word == "yes":
+                    self._apply(change)
+                elif word == "other" and other:
+                    other[1]()
 
-        def answered(change: PlannedChange, word: str | None) -> None:
-            if word == "yes":
-                self._apply(change)
-            elif word == "other" and other:
-                other[1]()
+            label = other[0] if other else ""
+            self.app.push_screen(ConfirmDialog(change.title, change.text, change.question, label), answered)
 
         self.fetch(plan, ask, "plan")
 
@@ -246,7 +246,7 @@ class DoctorScreen(SurgeryScreen):
     listed: dict[str, DoctorFinding]
 
     def load(self) -> None:
-        self.reading(lambda: self.access.engine.admin.examine(), self._show)
+        self.reading(self.access.engine.admin.examine, self._show)
 
     def tick(self) -> None:
         """An examination is not repeated by itself."""
@@ -264,8 +264,7 @@ class DoctorScreen(SurgeryScreen):
     def highlighted(self, key: str) -> None:
         finding = self.listed[key]
         facts = (("helps", finding.remedy), ("about", ", ".join(finding.ids)))
-        known = tuple(fact for fact in facts if fact[1])
-        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", known, finding.message))
+        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", facts, finding.message))
 
     def action_repair(self) -> None:
         finding = self.listed.get(self.rows.chosen or "")
