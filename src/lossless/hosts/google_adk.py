@@ -18,6 +18,7 @@ from lossless.hosts import adapter
 from lossless.hosts.adapter import WindowSync
 from lossless.model.conversations import Session
 from lossless.providers.token_limits import overhead_tokens
+from lossless.recall.tools import TOOLS
 
 with adapter.extra("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
@@ -58,8 +59,12 @@ class LosslessPlugin(BasePlugin):
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
-        llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
-        known = _overhead_tokens(llm_request.config), llm_request.model or None
+        llm_request.append_tools([RecallTool(self, tool) for tool in TOOLS])
+        # what is sent besides the contents: instructions and tools, ours among them
+        config, system = llm_request.config, llm_request.config.system_instruction
+        system = system if isinstance(system, str) or system is None else str(system)
+        tools = [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()]
+        known = overhead_tokens(system, tools), llm_request.model or None
         self._overhead_and_model[callback_context.agent_name] = known
         fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, *known)
         if fitting is not None:
@@ -108,13 +113,6 @@ class RecallTool(BaseTool):
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
-
-
-def _overhead_tokens(config: Any) -> int:
-    """What is sent besides the contents: instructions and tools, ours among them."""
-    system = config.system_instruction
-    system = system if isinstance(system, str) or system is None else str(system)
-    return overhead_tokens(system, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:

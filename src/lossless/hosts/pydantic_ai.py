@@ -14,6 +14,7 @@ from lossless.context.render import RECALL_POLICY
 from lossless.hosts import adapter
 from lossless.hosts.adapter import WindowSync
 from lossless.providers.token_limits import overhead_tokens
+from lossless.recall.tools import TOOLS
 
 with adapter.extra("pydantic-ai"):
     from pydantic_ai import Tool, messages
@@ -50,7 +51,7 @@ class Lossless(AbstractCapability[Any]):
         return RECALL_POLICY
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in self.windows.tools])
+        return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in TOOLS])
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
@@ -124,9 +125,8 @@ def _response(message: ModelResponse) -> Raw:
     ]
     files = [_block(part.content) for part in message.parts if isinstance(part, messages.FilePart)]
     content = adapter.chat_content([*([adapter.text_block(message.text)] if message.text else []), *files])
-    return {"role": "assistant", "content": content or (None if calls else "")} | (
-        {"tool_calls": calls} if calls else {}
-    )
+    made = {"role": "assistant", "content": content or (None if calls else "")}
+    return made | ({"tool_calls": calls} if calls else {})
 
 
 def _request_part(part: Any) -> Raw:

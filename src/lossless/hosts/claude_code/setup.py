@@ -78,10 +78,12 @@ def _skill_in(folder: Path) -> Path:
 
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
-    hook, server = commands
+    settings, servers, (hook, server) = places.settings, places.servers, commands
+    put_hooks = json_change(settings, lambda found: with_hooks(found, hook, EVENTS))
+    put_server = json_change(servers, lambda found: with_server(found, server))
     return in_order(
-        json_edits_adding(places.settings, lambda settings: with_hooks(settings, hook, EVENTS), without_hooks),
-        json_edits_adding(places.servers, lambda config: with_server(config, server), without_server),
+        edits_adding(settings, put_hooks, json_change(settings, without_hooks)),
+        edits_adding(servers, put_server, json_change(servers, without_server)),
         [_skill_edit(places.skill, skill_text())],
     )
 
@@ -89,8 +91,8 @@ def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
     return in_order(
-        json_edits_removing(places.settings, without_hooks),
-        json_edits_removing(places.servers, without_server),
+        edits_restoring(places.settings, json_change(places.settings, without_hooks)),
+        edits_restoring(places.servers, json_change(places.servers, without_server)),
         [_skill_edit(places.skill, None)],
     )
 
@@ -107,31 +109,25 @@ def installed_command(places: HostFiles) -> list[str] | None:
     return command_in(read_object(places.settings, read_text(places.settings)), server)
 
 
-def json_edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
-    """The edits that make a change to a JSON file; `take` is the way back from it."""
-    return edits_adding(path, lambda text: _with(path, text, put), lambda text: _with(path, text, take))
+def json_change(path: Path, change: Change) -> Callable[[str | None], str | None]:
+    """What a change to the value of a JSON file does to its text: None when nothing is left of it."""
 
+    def changed(text: str | None) -> str | None:
+        before = read_object(path, text)
+        try:
+            after = change(before)
+        except BadInput as error:
+            raise BadInput(f"{str(path)!r}: {error}") from error
+        if after == before:
+            return text
+        if not after:
+            return None
+        try:
+            return edit_json5(text or "", after)
+        except ValueError:
+            return write_object(after, text)
 
-def json_edits_removing(path: Path, take: Change) -> list[FileEdit]:
-    """The edits that take a change back; a file that ends up empty is removed, if it was not there before."""
-    return edits_restoring(path, lambda text: _with(path, text, take))
-
-
-def _with(path: Path, text: str | None, change: Change) -> str | None:
-    """A JSON file's text after a change to its value; None when nothing is left of it."""
-    before = read_object(path, text)
-    try:
-        after = change(before)
-    except BadInput as error:
-        raise BadInput(f"{str(path)!r}: {error}") from error
-    if after == before:
-        return text
-    if not after:
-        return None
-    try:
-        return edit_json5(text or "", after)
-    except ValueError:
-        return write_object(after, text)
+    return changed
 
 
 def skill_text() -> str:
@@ -154,7 +150,7 @@ def _digest(text: str) -> str:
 def _skill_edit(path: Path | None, after: str | None) -> FileEdit:
     assert path is not None
     before = read_text(path)
-    plain = before.replace("\r\n", "\n") if before is not None else None
+    plain = None if before is None else before.replace("\r\n", "\n")
     if plain is not None and not is_sealed(plain):
         return FileEdit(path, before, before, _NOTE)
     return FileEdit(path, before, before if plain == after else after, folders=2)
@@ -184,19 +180,17 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
     wanted = ".".join(map(str, minimum))
     place = shutil.which(name)
-    if place is None:
-        detail = f"{name} is not on the path; it must be {wanted} or newer"
-        return SetupCheck("host", True, detail, is_known=False)
-    try:
-        done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return SetupCheck("host", True, f"{place} does not say which version it is: {error}", is_known=False)
-    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
-    if found is None:
+    detail = f"{name} is not on the path; it must be {wanted} or newer"
+    if place is not None:
         detail = f"{place} does not say which version it is; it must be {wanted} or newer"
-        return SetupCheck("host", True, detail, is_known=False)
-    ok = tuple(map(int, found[0].split("."))) >= minimum
-    return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
+        try:
+            done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
+            if found := _VERSION.search(done.stdout.decode("utf-8", "replace")):
+                ok = tuple(map(int, found[0].split("."))) >= minimum
+                return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            detail = f"{place} does not say which version it is: {error}"
+    return SetupCheck("host", True, detail, is_known=False)
 
 
 def configured_archive(settings: dict[str, Any], default: str) -> str:
