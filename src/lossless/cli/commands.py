@@ -320,11 +320,7 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
     _global("--create", is_flag=True, help="Make a new archive at the path of --db without asking."),
     _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml or openclaw.json."),
     _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
-    _global(
-        "--format",
-        type=click.Choice(["json", "table"]),
-        help="JSON or tables; by default tables at a terminal.",
-    ),
+    _global("--format", type=click.Choice(["json", "table"]), help="JSON or tables; by default tables at a terminal."),
     _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
     _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Show the version."),

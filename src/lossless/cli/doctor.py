@@ -26,13 +26,7 @@ from lossless.cli.model import SourceTimes, writer_name
 from lossless.cli.options import ConversationTarget, budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import (
-    DraftOptions,
-    draft_options,
-    emit_rewrites,
-    plan_repairs,
-    write_plans,
-)
+from lossless.cli.rewrite import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans
 from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser

@@ -37,10 +37,7 @@ def write_json(envelope: Data, *, pretty: bool = False) -> None:
 
 
 def write_view(
-    view: Callable[[Screen, Data], None] | str,
-    data: Data,
-    pagination: Data | None,
-    invocation: Invocation,
+    view: Callable[[Screen, Data], None] | str, data: Data, pagination: Data | None, invocation: Invocation
 ) -> None:
     """The data as a person likes to see it."""
     from lossless.cli.screen import Screen, styled

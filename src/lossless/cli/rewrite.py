@@ -130,11 +130,7 @@ def rewrite_exit_code(command: str, items: Sequence[Data]) -> int:
 
 
 def emit_rewrites(
-    invocation: Invocation,
-    command: str,
-    plans: Sequence[RewritePlan],
-    how: DraftOptions,
-    more: Data | None = None,
+    invocation: Invocation, command: str, plans: Sequence[RewritePlan], how: DraftOptions, more: Data | None = None
 ) -> None:
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
     items = write_plans(invocation, plans, how)

@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.providers.api import (
-    ProviderAPI,
-    Raw,
-    ReplyEvents,
-    dict_or_empty,
-    dicts_in,
-    is_dict_list,
-    positive_int,
-)
+from lossless.providers.api import ProviderAPI, Raw, ReplyEvents, dict_or_empty, dicts_in, is_dict_list, positive_int
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
