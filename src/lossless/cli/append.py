@@ -257,7 +257,6 @@ class BatchAppender:
         self._store(engine, pending)
 
     def _store(self, engine: Engine, lines: list[InputLine]) -> None:
-        """Store a batch whole; a line that is no message ends the work, or is left out."""
         if not lines:
             return
         try:

@@ -83,8 +83,6 @@ def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _BackfillRun:
-    """What the options say."""
-
     single_root: bool
     recompact: bool
     transplant_to: int | None
@@ -186,7 +184,6 @@ class _BackfillRun:
             items.append(_named(one) | plain)
 
     def _follow_up(self, engine: Engine, conversation: Conversation, backup: Callable[[str], Path]) -> Data:
-        """Give the title, and copy the summaries; what is done already is left."""
         title, copied, id_ = self._title(conversation), None, conversation.id
         if self.title is not None and title == "given":
             backup("backfill")

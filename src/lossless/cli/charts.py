@@ -521,7 +521,6 @@ def tui(
 def _run_tui(
     invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
 ) -> str:
-    """Show the screen until it is left, or return its picture."""
     from lossless.settings.load import ProcessEnvironment
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess

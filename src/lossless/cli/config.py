@@ -75,7 +75,6 @@ def get_setting(invocation: Invocation, path: str) -> None:
 
 
 def _unknown(path: str, code: str) -> failures.CommandFailed:
-    """The failure for a name that no setting has; it says which one is near."""
     meant = closest_name(path, key_spellings())
     hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
     return failures.fail(code, f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)

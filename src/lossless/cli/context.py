@@ -163,7 +163,6 @@ def _context_json(
 
 
 def _pins_and_focus_json(found: PromptReport) -> list[Data]:
-    """Pins and the focus brief, as far as they are in the prompt."""
     shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
         shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
@@ -191,7 +190,6 @@ def _item_json(item: PromptItem) -> Data:
 
 
 def _group_messages(items: list[Data]) -> list[Data]:
-    """The items with neighbouring messages counted together."""
     listed: list[Data] = []
     for (kind, form), group in groupby(items, key=lambda item: (item.get("type"), item["form"])):
         run = list(group)
@@ -362,7 +360,6 @@ def _percent(share: float) -> str:
 
 
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
-    """A line of the context: a summary, a message, or a run of messages."""
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
     kind = item.get("type")
     if kind == "messages":

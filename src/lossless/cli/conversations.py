@@ -85,7 +85,6 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
 
 
 def _row_json(row: Data) -> Data:
-    """A row by its columns, under JSON's names."""
     return {camel_case(name): value for name, value in row.items()}
 
 
@@ -273,7 +272,6 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
-    """How the user began."""
     rows = engine.browse.messages_by_id(engine.browse.messages_after(row.conversation_id, 0, 4))
     found = sorted((one for one in rows if one.content.strip()), key=lambda one: one.role != "user")
     return preview(found[0].content) if found else ""

@@ -284,7 +284,6 @@ def _examine(invocation: Invocation, *, offline: bool) -> None:
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
-    """What only a proof of every row finds, by table."""
     wrong = defaultdict(list)
     for problem in proof.problems:
         if problem.severity == "error":

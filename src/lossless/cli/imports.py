@@ -298,7 +298,6 @@ _WHERE = {
 
 
 def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Path, ...]:
-    """The folders on this machine that hold transcripts, of one kind or of any."""
     from lossless.settings.load import ProcessEnvironment
 
     places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
@@ -354,7 +353,6 @@ def _import_files(
 
 
 def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
-    """Print what became of the files; exit code 1 when one failed."""
     failed = [item for item in found if item.status == "error"]
     data |= {
         "conversations": dict(Counter(item.status for item in found)),
@@ -493,7 +491,6 @@ def _archive_kind(path: Path) -> str | None:
 
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
-    """The transcripts in these places by their kinds, and how many files are of no known kind."""
     files = {
         file: None for kind in ("jsonl", "chatgpt", "opencode") for file in find_files(kind, paths, since=since)[0]
     }

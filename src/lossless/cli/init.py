@@ -262,7 +262,6 @@ class _Setup:
         return chosen
 
     def _choose_model(self) -> str | None:
-        """The model to switch to; None for leaving it as it is."""
         from lossless.cli.model import model_suggestions, writer_name
 
         if self.model is not None:
@@ -374,7 +373,6 @@ class _Setup:
     # --- the end ---
 
     def _unread(self, found: Sequence[LocalHistory]) -> list[Path]:
-        """The transcripts that are new, or have changed since they were imported."""
         from lossless.transfer.transcripts import unread_files
 
         if self.is_new:

@@ -68,7 +68,6 @@ def _failed(failure: CommandFailed, invocation: Invocation, arguments: list[str]
 
 
 def _format_in(arguments: list[str]) -> str | None:
-    """The format that was asked for, when the arguments could not be read."""
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         name, _, value = argument.partition("=")
         if name == "--format" and (value or following) in ("json", "table"):
@@ -185,7 +184,6 @@ SYNONYMS = {
 
 @click.pass_context
 def _without_command(ctx: click.Context) -> None:
-    """`lcm` alone says what is there, and what to do next."""
     if ctx.invoked_subcommand is None:
         from lossless.cli.init import show_overview
 
@@ -361,7 +359,6 @@ def _about_conversation(command: str, names: list[str], options: list[str]) -> l
 
 
 def _prompt_words(given: list[str]) -> list[str]:
-    """`--list`, `--show NAME`, `--diff NAME`, `--render NAME`, `--export [DIR]` as a command and its arguments."""
     actions = {f"--{word}": word for word in ("list", "show", "diff", "render", "export")}
     at = next((n for n, word in enumerate(given) if word.partition("=")[0] in actions), None)
     if at is None:

@@ -293,7 +293,6 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
-    """A server's model: the one that is named, else the only one that it has."""
     host = urlsplit(url).hostname or ""
     provider = "local" if host in ("localhost", "127.0.0.1", "::1") else "custom"
     if model_name is not None:
@@ -315,7 +314,6 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
 
 
 def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
-    """Fail with what is missing: the extra, or the variable with the key."""
     if candidate.provider == COMMAND_PROVIDER:
         return
     if not is_llm_installed():
@@ -342,7 +340,6 @@ def _key_hint(candidate: ModelCandidate) -> str:
 
 
 def _price_json(invocation: Invocation, candidate: ModelCandidate) -> Data:
-    """Dollars for a million tokens, and who says so."""
     if own := read_prices(invocation.loaded.settings.model_prices).get(candidate.name):
         return {"price": {"input": float(own.input), "output": float(own.output), "from": "modelPrices"}}
     if candidate.provider in _LOCAL_PROVIDERS:

@@ -214,7 +214,6 @@ def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _number(name: str) -> int:
-    """The number that a name is, 0 when it is none."""
     return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else 0
 
 

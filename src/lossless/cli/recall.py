@@ -90,7 +90,6 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 
 
 def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, Data]:
-    """Who asks, and what it says about where to look; what is named must be there."""
     from lossless.recall.scope import Caller, is_subagent_key
 
     if target is None:
@@ -196,7 +195,6 @@ def _search(
 
 
 def _check_cursor(cursor: str | None) -> None:
-    """A cursor that is none of a search is an error of its option."""
     if cursor is None:
         return
     from lossless.recall.results import start_from_cursor

@@ -380,7 +380,6 @@ def phrases_in(source: str, option: str) -> list[str]:
 
 
 def _forget(invocation: Invocation, phrases: list[str], asked: Data, *, is_real: bool) -> ForgetReport:
-    """Plan it, or do it; what is named must be there."""
     try:
         if not is_real:
             with invocation.reader() as engine:

@@ -330,7 +330,6 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
 
 
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
-    """The folder that is named, else the one of the settings."""
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 

@@ -254,7 +254,6 @@ def open_stream(
 
 
 def _read(request: Raw) -> Raw:
-    """The arguments, with lists for what can be read only once."""
     return {name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()}
 
 
@@ -275,7 +274,6 @@ def _read_whole(result: Any, request: Raw) -> Any:
 
 
 def _changed(request: Raw, turn: Turn) -> Raw:
-    """The caller's own arguments, but for those that the turn has changed."""
     if not turn.is_assembled and not turn.hidden:
         return request
     return request | {name: turn.body[name] for name in _OURS if name in turn.body}

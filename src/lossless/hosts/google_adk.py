@@ -195,7 +195,6 @@ def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[An
 
 
 def _key(own: Any) -> str:
-    """A content without the ids that come and go."""
     return json.dumps(_without_ids(own), sort_keys=True, default=str)
 
 
@@ -210,7 +209,6 @@ def _without_ids(value: Any) -> Any:
 
 
 def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
-    """What a content says, calls and returns, in the words of a quote."""
     made = []
     for part in parts:
         if part.thought:
@@ -226,7 +224,6 @@ def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
 
 
 def _quoted(content: Any) -> _Quote:
-    """What a content quotes of another agent; nothing when it is none of these."""
     parts = content.parts or []
     if content.role != "user" or not parts or not (parts[0].text or "").startswith(_PREAMBLE):
         return ()
@@ -291,7 +288,6 @@ def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
 
 
 def _block(part: Any) -> Raw | None:
-    """What a part says or shows; nothing for thoughts, calls and results."""
     if part.text and not part.thought:
         return adapter.text_block(part.text)
     if part.inline_data and part.inline_data.data:

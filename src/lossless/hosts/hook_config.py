@@ -170,7 +170,6 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
 
 
 def _find(name: str, by_name: bool) -> str:
-    """Where a command of ours lies: next to the interpreter, else on the path."""
     on_path, folder = shutil.which(name), Path(sys.executable).parent
     installed = shutil.which(name, path=str(folder))
     if by_name and on_path:

@@ -153,8 +153,6 @@ class LosslessSession:
 
 
 class _Counting(RunHooks[Any]):
-    """Hears what the provider has counted."""
-
     def __init__(self, session: LosslessSession) -> None:
         self._session = session
 

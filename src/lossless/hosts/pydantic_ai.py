@@ -142,7 +142,6 @@ def _request_part(part: Any) -> Raw:
 
 
 def _block(piece: Any) -> Raw:
-    """A piece of what a user or a model shows."""
     if isinstance(piece, str):
         return adapter.text_block(piece)
     if isinstance(piece, messages.BinaryContent):

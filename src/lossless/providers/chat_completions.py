@@ -187,7 +187,6 @@ def _message(reply: Raw) -> Raw:
 
 
 def _with_message(reply: Raw, message: Raw) -> Raw:
-    """The reply with another first message; unchanged without a choice."""
     choices = dicts_in(reply.get("choices"))
     return reply | {"choices": [choices[0] | {"message": message}, *choices[1:]]} if choices else reply
 

@@ -184,14 +184,12 @@ def message_tokens(message: Raw) -> int:
 
 
 def _dense_tokens(message: Raw, tokens: int) -> int:
-    """The tokens of a message whose length suggests this many."""
     words = "\n".join(_texts(message))
     by_kind = budget_tokens(words)
     return tokens if by_kind <= estimate_tokens(words) else max(tokens, framed_tokens(by_kind))
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:
-    """All texts of a message except names, ids and file data."""
     if isinstance(value, str):
         if key not in _NAMES and not is_blob(value, key):
             yield value

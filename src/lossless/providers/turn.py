@@ -197,7 +197,6 @@ class Turn:
         self._with_recall()
 
     def _with_recall(self) -> None:
-        """Sets the body, with the recall tools if there are any."""
         dialect, bare = self.keeping.dialect, self._bare
         body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
         self.body = self._with_room_for_reply(body)
@@ -340,7 +339,6 @@ class Turn:
         return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, model)
 
     def _assemble(self, more: int = 0) -> Assembled | None:
-        """The prompt with so many tokens left free."""
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
         return self._limits.assemble(

@@ -180,7 +180,6 @@ def _make_folder(folder: Path, *, is_ours: bool) -> None:
 
 
 def _rotate(path: Path) -> None:
-    """Move a full file to `.1`, the one there to `.2` and so on."""
     names = [path, *(path.with_name(f"{path.stem}.{n}{path.suffix or '.log'}") for n in range(1, KEPT_FILES + 1))]
     for older, newer in reversed(list(pairwise(names))):
         with suppress(FileNotFoundError):
@@ -189,7 +188,6 @@ def _rotate(path: Path) -> None:
 
 @contextmanager
 def _process_lock(lock: Path) -> Iterator[None]:
-    """A lock between processes, where the system has one."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with suppress(ImportError):
@@ -202,7 +200,6 @@ def _process_lock(lock: Path) -> Iterator[None]:
 
 
 def _prune(path: Path, today: date) -> None:
-    """Delete logs of the same name with an older date."""
     found = _DATE.search(path.name)
     if found is None:
         return

@@ -127,7 +127,6 @@ def _string(text: str, start: int) -> Json5Node:
 
 
 def _number(sign: str, digits: str) -> int | float:
-    """A number as a Python number: integers stay integers."""
     if digits[:2] in ("0x", "0X"):
         found: int | float = int(digits, 16)
     elif digits.isdigit():
@@ -213,7 +212,6 @@ def _edit_members(
     gone: Sequence[Json5Node],
     new: Sequence[tuple[str | None, Any]],
 ) -> list[_TextEdit]:
-    """Edits that remove members of an object or list and append new ones."""
     cuts = [_without(text, one) for one in gone]
     if gone and not kept and not new and not _applied(text, node.start + 1, node.end - 1, cuts).strip():
         return [(node.start + 1, node.end - 1, "")]
@@ -248,7 +246,6 @@ def _edit_members(
 
 
 def _applied(text: str, at: int, end: int, edits: Sequence[_TextEdit]) -> str:
-    """A part of a text after edits."""
     pieces = []
     for start, stop, new in sorted(edits, key=lambda edit: edit[:2]):
         pieces += [text[at : max(at, start)], new]

@@ -171,7 +171,6 @@ def _read_fields(at: str, value: object, kinds: _Fields, what: str) -> dict[str,
 
 
 def _dump_fields(record: object, kinds: _Fields) -> dict[str, object]:
-    """The fields of a record that have a value, under the names of config files."""
     values = {key: getattr(record, snake_case(key)) for key in kinds}
     return {key: value for key, value in values.items() if value not in (None, "")}
 
@@ -194,7 +193,6 @@ def _list_of(sentence: str, read_one: Callable[[str, object], Any]) -> Callable[
 
 
 def _read_override(at: str, value: object) -> ContextThresholdOverride:
-    """An unknown field or a rule without a condition is refused."""
     if not isinstance(value, Mapping):
         raise InvalidValue("an object", at, value)
     some, match = "at least one of " + ", ".join(_CONDITIONS), value.get("match")
@@ -236,7 +234,6 @@ _PRICES_SENTENCE = (
 
 
 def _read_prices(value: object) -> tuple[ModelPrice, ...]:
-    """An unknown field is refused."""
     if not isinstance(value, Mapping):
         raise InvalidValue(_PRICES_SENTENCE)
     prices: dict[str, ModelPrice] = {}

@@ -137,7 +137,6 @@ def _setting(key: str) -> Setting:
 
 
 def _old_bytes(path: Path) -> bytes | None:
-    """The file's bytes; None when a new TOML file may be created."""
     if path.is_symlink():
         raise unusable_config(path, "the file must not be a link; name the file that it points to")
     try:
@@ -164,8 +163,6 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
-    """A document without one setting, and without the objects that become empty."""
-
     def kept(inside: Mapping[str, Any], block: tuple[str, ...], prefix: str) -> dict[str, Any]:
         found = {}
         for key, value in inside.items():
@@ -281,7 +278,6 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
-    """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
     from datetime import UTC, datetime
 
     try:

@@ -117,7 +117,6 @@ class TerminalApp(App[None]):
             self.notify(unexpected_error(event.worker.error), severity="error", markup=False)
 
     def _look(self) -> None:
-        """Let the screen on top look; while the program ends there is none."""
         for screen in self.screen_stack[-1:]:
             if isinstance(screen, PaneScreen):
                 screen.tick()

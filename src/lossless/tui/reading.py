@@ -158,7 +158,6 @@ def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bo
 
 
 def _parsed(arguments: Json) -> Json:
-    """Arguments that came as JSON in a string."""
     if not isinstance(arguments, str) or len(arguments) > _JSON_CHARS:
         return arguments
     try:
@@ -169,7 +168,6 @@ def _parsed(arguments: Json) -> Json:
 
 
 def _fold(title: str, summary: str, body: RenderableType, colour: str, *, is_open: bool) -> list[RenderableType]:
-    """One line that stands for something long, or all of it."""
     head = RichText(no_wrap=True, overflow="ellipsis").append("▾ " if is_open else "▸ ", colour)
     head.append(one_line(title), f"bold {colour}")
     if is_open:

@@ -76,7 +76,6 @@ def _name(folder: Path) -> str:
 
 
 def _session_entries(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """The session files of a folder, those in folders of days too."""
     found: list[tuple[str, os.stat_result]] = []
     for place in (folder, *folder.glob(_DATED)):
         try:
@@ -144,7 +143,6 @@ def rollout_named_beside(file: Path) -> list[str]:
 
 
 def _ids(value: Any, *, of_codex: bool) -> Iterator[str]:
-    """Ids that stand below a name with `codex` in it."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _ids(inner, of_codex=of_codex or "codex" in name.lower())

@@ -114,7 +114,6 @@ def _reference(event: dict[str, object]) -> str:
 
 
 def _set_told(event: dict[str, object], is_told: bool) -> None:
-    """Write down whether the model has the reference of the last compaction."""
     session_cache.save(event, session_cache.load(event) | {"told": is_told})
 
 
@@ -226,7 +225,6 @@ def _spawn(command: list[str], answer: int | None) -> None:
 
 
 def _await(reading: int | None, seconds: float) -> dict[str, object]:
-    """A worker's answer; nothing when it takes longer."""
     if reading is None:
         return {}
     import select

@@ -116,7 +116,6 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> None:
 
 
 def _forgets(event: dict[str, Any]) -> bool:
-    """Whether the host is about to forget what was said, or just has."""
     return event.get("hook_event_name") == "PreCompact" or _has_forgotten(event)
 
 

@@ -79,7 +79,6 @@ def _read_pages(engine: Engine, peer: Peer, session: Session, target: dict[str, 
 
 
 def _pages(peer: Peer, target: dict[str, str], cursor: str | None) -> Iterator[dict[str, Any]]:
-    """The host's pages after a mark, each with the keys that are read here."""
     for _ in range(_MOST_PAGES):
         found = peer.ask("transcript.read", {**target, "cursor": cursor}, _PAGE_SECONDS)
         found = found if isinstance(found, dict) else {}

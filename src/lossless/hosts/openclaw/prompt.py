@@ -231,7 +231,6 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def _with_overhead(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
-    """The limits of a prompt that so many more tokens are sent with."""
     limit = max(0, all_there_is - _LEAST_TOKENS)
     return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, limit)}
 
@@ -246,7 +245,6 @@ def _made(
 
 
 def _live(window: Sequence[dict[str, Any]], offset: int, budget: int) -> dict[str, Any]:
-    """The host's own window, as much of it as fits."""
     if offset:
         return {"needsAll": True}
     start = first_fitting(window, budget)

@@ -116,7 +116,6 @@ def _is_installed(document: dict[str, Any]) -> bool:
 
 
 def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
-    """A config's text and value; raises BadInput for one that only a person can edit."""
     text = read_text(path)
     try:
         found = parse_json5(text if text and text.strip() else "{}")
@@ -200,7 +199,6 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
 
 
 def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
-    """Remember what was put into an entry that was there already."""
     for key, value in after.items():
         if key not in before:
             work.replaced[*path, key] = {"after": value}
@@ -211,7 +209,6 @@ def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple
 
 
 def _is_ours(place: object) -> bool:
-    """Whether a folder holds this plugin, perhaps of another version."""
     if not isinstance(place, str):
         return False
     try:
@@ -277,7 +274,6 @@ def _models(config: Mapping[str, Any], *kinds: str) -> list[str]:
 
 
 def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object under a name, made when it is not there."""
     found = value.setdefault(name, {})
     if not isinstance(found, dict):
         raise BadInput(f"{name!r} must be an object; nothing was changed")

@@ -154,7 +154,6 @@ def _pair_messages(
 def _archive_only(
     browse: Browse, conversation_id: int, after: int, until: int, used: set[int]
 ) -> Iterator[MessagePair]:
-    """Messages between two places that only the archive has."""
     ids = browse.messages_after(conversation_id, after, GAP + len(used))
     rows = [row for row in browse.messages_by_id(ids, whole=False) if row.seq < until and row.seq not in used]
     yield from (MessagePair("-", row=row) for row in rows[:GAP])

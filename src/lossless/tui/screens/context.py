@@ -111,7 +111,6 @@ def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
 
 
 def _figures(found: PromptReport) -> Text:
-    """The prompt against its room, the context against its threshold, and the lanes."""
     receipt, stored, threshold = found.receipt, found.decision.stored_tokens, found.decision.target_tokens
     full, kept = receipt.tokens / max(1, receipt.capacity), stored / max(1, threshold)
     over = "" if receipt.fits else ": too much"

@@ -144,7 +144,6 @@ class SessionsScreen(PaneScreen):
     # --- what can be read next to the list ---
 
     def _preview(self, row: ConversationRow) -> None:
-        """Show the newest messages, if there is room for them."""
         id_ = row.conversation_id
 
         def show(window: MessageWindow) -> None:

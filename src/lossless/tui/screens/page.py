@@ -216,7 +216,6 @@ class BackgroundFetch(Widget):
         owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
 
     async def _with_mark(self, read: Callable[[], T]) -> T:
-        """Read in a thread; when that takes long, say so."""
         marks = list(self.screen.query(LoadingMark))
         shown: list[LoadingMark] = []
 

@@ -37,8 +37,6 @@ _STEP = 3
 
 @dataclass(slots=True)
 class _Block:
-    """A message in the pane: what stands above it, and its lines once they are drawn."""
-
     row: MessageRow
     #: The day that begins with it, and whether it goes on with the turn of the message before.
     day: str

@@ -116,7 +116,6 @@ class SessionFilesScreen(SurgeryScreen):
         return None if file is None else file.conversation_id
 
     def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
-        """Open the rollout behind the chosen file, or the file."""
         if (file := self._chosen) is not None:
             self.fetch(
                 lambda: session_files.backend_session_id(self.access, file.path, file.session_id),

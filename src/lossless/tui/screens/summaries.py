@@ -123,7 +123,6 @@ class SummariesScreen(SurgeryScreen):
             self.summaries.cursor_line = 0
 
     def _go_down(self, node: TreeNode[RowId]) -> None:
-        """Open row after row on the path; the last one is chosen."""
         child = next((child for child in node.children if self._path and child.data == self._path[0]), None)
         if child is None:
             return
