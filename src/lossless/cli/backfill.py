@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
 
+_HARD_FANOUT = "The fewest that are condensed together when too many tokens are left"
 #: Settings that options give for this time: the option, the least value, and what it says.
 _NUMBERS = {
     "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
@@ -41,11 +42,7 @@ _NUMBERS = {
     "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
     "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
     "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
-    "condensed_min_fanout_hard": (
-        "--hard-fanout",
-        2,
-        "The fewest that are condensed together when too many tokens are left",
-    ),
+    "condensed_min_fanout_hard": ("--hard-fanout", 2, _HARD_FANOUT),
 }
 
 
@@ -307,11 +304,17 @@ def _print_plan(screen: Screen, data: Data) -> None:
 
 
 def _print_done(screen: Screen, data: Data) -> None:
+
+    def end(item: Data) -> str:
+        roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
+        gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
+        return f"{gone}{item['reason']}{roots}"
+
     screen.items(
         data["items"],
         "conversation:key, summaries:count, tokens=tokensBefore:count, after=tokensAfter:count, how it ended=end:rest",
         conversation=lambda item: item["sessionKey"] or item["conversationId"],
-        end=_how_it_ended,
+        end=end,
     )
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
@@ -322,12 +325,6 @@ def _print_done(screen: Screen, data: Data) -> None:
     if data["backup"]:
         back = "`lcm undo` takes back the last one, `lcm restore` all of it."
         screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
-
-
-def _how_it_ended(item: Data) -> str:
-    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
-    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
-    return f"{gone}{item['reason']}{roots}"
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-import sys
 from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -209,9 +208,11 @@ def graph_svg(graph: SummaryGraph) -> str:
         f"<style>{_STYLE}</style>",
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
-        *_legend(width),
-        *_edges(edges, tops, margin),
     ]
+    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
+        pieces.append(f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>')
+        pieces.append(_text(at + 20, 70, about, "dim"))
+    pieces += _edges(edges, tops, margin)
     for depth, row in rows.items():
         top = tops[depth]
         name = "leaves" if depth == 0 else f"depth {depth}"
@@ -255,12 +256,6 @@ def _heading(graph: SummaryGraph) -> str:
         f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(in_context):,} in the context "
         f"with {sum(shape.tokens for shape in in_context):,} tokens"
     )
-
-
-def _legend(width: int) -> Iterator[str]:
-    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
-        yield f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>'
-        yield _text(at + 20, 70, about, "dim")
 
 
 def _total(row: tuple[SummaryBox, ...]) -> str:
@@ -507,7 +502,7 @@ def tui(
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
-    if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if screenshot is None and not failures.is_at_terminal():
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
         raise failures.fail("no_terminal", "This needs a terminal.", hint=hint)
     if screenshot is not None:

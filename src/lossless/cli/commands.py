@@ -72,6 +72,12 @@ class Invocation:
         return self._loaded
 
     @property
+    def chosen_files(self) -> list[str]:
+        """The options that name the archive and the config file, as far as they were given."""
+        options = (("--db", self.db), ("--config", self.config))
+        return [part for name, value in options if value for part in (name, value)]
+
+    @property
     def database_path(self) -> str:
         """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
@@ -82,10 +88,8 @@ class Invocation:
         """The archive that is meant, which must be a file."""
         path = self.database_path
         if "://" in path:
-            place = _without_passwords(path)
-            raise failures.fail(
-                "archive", f"An archive at {place} cannot be opened: only files can.", failures.DATABASE
-            )
+            message = f"An archive at {_without_passwords(path)} cannot be opened: only files can."
+            raise failures.fail("archive", message, failures.DATABASE)
         return path
 
     @property

@@ -90,11 +90,7 @@ def compact(
     ):
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            # a source that nothing makes smaller stays as it is
-            came_to: Data = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-            if written is not None:
-                came_to |= {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
-            done.append(_pass_json(work) | came_to)
+            done.append(_pass_json(work) | _written_json(written))
             if advance:
                 advance(1)
 
@@ -139,6 +135,12 @@ def _pass_json(work: Pass) -> Data:
         "lastSource": last,
         "tokens": work.tokens,
     }
+
+
+def _written_json(written: WrittenSummary | None) -> Data:
+    if written is None:  # a source that nothing makes smaller stays as it is
+        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:

@@ -52,6 +52,11 @@ def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
 
 
+def is_at_terminal() -> bool:
+    """Whether a person types and reads."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+
+
 def need_extra(extra: str, message: str, *packages: str) -> None:
     """Raises when a package of an extra of lossless is not installed."""
     from importlib.util import find_spec

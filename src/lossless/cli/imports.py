@@ -318,11 +318,8 @@ def _import_files(
     since: datetime | None,
     limit: int | None,
     is_real: bool,
-    dry_run: bool,
     **how: bool,
 ) -> None:
-    if is_real and dry_run:
-        raise BadInput("--apply and --dry-run contradict each other; give one of them")
     paths = paths or _local_folders(invocation, kind)
     for path in paths:
         stat_named(path)
@@ -336,24 +333,16 @@ def _import_files(
     own = [file for file in chosen if file not in others]
     found = _bring_in(invocation, kind, own, is_real=is_real, **how)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [  # in a folder it is passed over; when it is named, it is reported
-        ImportOutcome(
-            file,
-            Session(id=file.name),
-            "error" if file in named else "skipped",
-            reason=f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`",
-        )
-        for file, other in others.items()
-    ]
-    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
-    failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
-    found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
+    for file, other in others.items():  # in a folder it is passed over; when it is named, it is reported
+        why = f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`"
+        found.append(ImportOutcome(file, Session(id=file.name), "error" if file in named else "skipped", reason=why))
+    found += [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen), "otherKinds": Counter(others.values())}
     _emit_outcomes(invocation, found, {"kind": kind, "applied": is_real, **counts})
 
 
 def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
-    failed = [item for item in found if item.status == "error"]
+    found = sorted(found, key=lambda item: item.status != "error")
     data |= {
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
@@ -368,7 +357,7 @@ def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Dat
             for item in found[:_LISTED_FILES]
         ],
     }
-    invocation.emit("import", print_transcript_import, data, ok=not failed)
+    invocation.emit("import", print_transcript_import, data, ok=all(item.status != "error" for item in found))
 
 
 def _bring_in(
@@ -400,7 +389,9 @@ def _command(kind: str) -> click.Command:
     @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
     @again_option
-    def run(invocation: Invocation, /, **given: Any) -> None:
+    def run(invocation: Invocation, /, dry_run: bool, **given: Any) -> None:
+        if given["is_real"] and dry_run:
+            raise BadInput("--apply and --dry-run contradict each other; give one of them")
         _import_files(invocation, kind, **given)
 
     return run
@@ -461,23 +452,17 @@ def auto(
         options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), kind, options, is_verified=False)
     if by_kind:
-        found = [
-            item
-            for kind, files in by_kind.items()
-            for item in _bring_in(invocation, kind, files, is_real=not dry_run, **how)
-        ]
-        found.sort(key=lambda item: item.status != "error")
-        counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
-        others = {"unknown": unknown} if unknown else {}
-        _emit_outcomes(
-            invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts, "otherKinds": others}
-        )
+        found = list[ImportOutcome]()
+        for kind, files in by_kind.items():
+            found += _bring_in(invocation, kind, files, is_real=not dry_run, **how)
+        counts: Data = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
+        counts["otherKinds"] = {"unknown": unknown} if unknown else {}
+        _emit_outcomes(invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts})
 
 
 def _archive_kind(path: Path) -> str | None:
     """Which importer of whole archives a path is for; None for transcripts."""
-    is_folder = S_ISDIR(stat_named(path).st_mode)
-    if is_folder:
+    if S_ISDIR(stat_named(path).st_mode):
         return "remnic" if (path / "state" / "lcm.sqlite").is_file() else None
     if is_archive(path):
         return "archive"
@@ -491,17 +476,11 @@ def _archive_kind(path: Path) -> str | None:
 
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
-    files = {
-        file: None for kind in ("jsonl", "chatgpt", "opencode") for file in find_files(kind, paths, since=since)[0]
-    }
-    by_kind: dict[str, list[Path]] = {}
-    unknown = 0
-    for file in files:
-        kind = detect_kind(file)
-        if kind is None:
-            unknown += 1
-        else:
-            by_kind.setdefault(kind, []).append(file)
+    kinds = ("jsonl", "chatgpt", "opencode")
+    by_kind: dict[str | None, list[Path]] = {}
+    for file in dict.fromkeys(file for kind in kinds for file in find_files(kind, paths, since=since)[0]):
+        by_kind.setdefault(detect_kind(file), []).append(file)
+    unknown = len(by_kind.get(None, ()))
     return {kind: by_kind[kind] for kind in TRANSCRIPT_KINDS if kind in by_kind}, unknown
 
 
@@ -606,9 +585,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     for reason, count in skipped.items():
         screen.line(styled(f"{count:,} skipped: {reason}", "dim"))
     statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(data["conversations"].items()))
-    screen.line(
-        styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
-    )
+    counted = f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}"
+    screen.line(styled(counted, "bold"), f": {statuses}")
     print_pruned(screen, data["pruned"])
     if data["otherKinds"].get("unknown"):
         screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
@@ -624,6 +602,4 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
 
 #: So many conversations of an import are listed.
 _SHOWN_ITEMS = 20
-
-
 _COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}

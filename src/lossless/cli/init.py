@@ -136,7 +136,7 @@ def _history_json(item: LocalHistory) -> Data:
 
 
 def _can_ask(invocation: Invocation) -> bool:
-    return not invocation.as_json and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
+    return not invocation.as_json and failures.is_at_terminal()
 
 
 # --- lcm init ------------------------------------------------------------------------------------------------
@@ -165,40 +165,34 @@ def init(
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
         raise usage_error("--connect none goes with no other --connect.")
-    chosen = {host: host in hosts for host in _HOSTS} if hosts else {}
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
-    _Setup(invocation, may_import=not no_import, hosts=chosen, model=model, asks=asks, dry_run=dry_run).run()
+    setup = _Setup(invocation, asks=asks)
+    setup.may_import, setup.model, setup.dry_run = not no_import, model or "", dry_run
+    setup.hosts = {host: host in hosts for host in _HOSTS} if hosts else {}
+    setup.run()
 
 
 class _Setup:
     """One run of `lcm init`: with the hosts and the model that were chosen, asking about the others."""
 
-    def __init__(
-        self,
-        invocation: Invocation,
-        *,
-        asks: bool,
-        may_import: bool = True,
-        hosts: dict[str, bool] | None = None,
-        model: str | None = None,
-        dry_run: bool = False,
-        found: list[LocalHistory] | None = None,
-    ) -> None:
-        self.invocation, self.asks, self.dry_run = invocation, asks, dry_run
-        self.may_import, self.hosts, self.model, self.found = may_import, hosts or {}, model, found
+    may_import, model, dry_run = True, "", False
+
+    def __init__(self, invocation: Invocation, *, asks: bool, found: list[LocalHistory] | None = None) -> None:
+        self.invocation, self.asks, self.found = invocation, asks, found
+        self.hosts: dict[str, bool] = {}
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
         self.problems: list[str] = []
-        self.data: Data = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
+        self.data: Data = {"path": invocation.file_path, "created": self.is_new}
 
     def run(self) -> None:
         """Ask, then do; the first command that finds something is printed as soon as there is one."""
         found = _find(self.invocation) if self.found is None else self.found
-        self.data["found"] = [_history_json(item) for item in found]
+        self.data |= {"dryRun": self.dry_run, "found": [_history_json(item) for item in found]}
         if not self.invocation.as_json and self.found is None:
             _print_found(self.screen, self.data["found"])
         self._say("", f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})", "")
@@ -264,7 +258,7 @@ class _Setup:
     def _choose_model(self) -> str | None:
         from lossless.cli.model import model_suggestions, writer_name
 
-        if self.model is not None:
+        if self.model:
             return self.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
@@ -363,11 +357,9 @@ class _Setup:
             print_model_use(self.screen, self.data["model"])
 
     def _example(self, engine: Engine) -> Data | None:
-        found = find_example(engine)
-        if found is None:
+        if (found := find_example(engine)) is None:
             return None
-        options = [("--db", self.invocation.db), ("--config", self.invocation.config)]
-        given = [part for name, value in options if value for part in (name, shlex.quote(value))]
+        given = map(shlex.quote, self.invocation.chosen_files)
         return found | {"command": " ".join(["lcm", *given, "recall", f'"{found["words"]}"'])}
 
     # --- the end ---

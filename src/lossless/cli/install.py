@@ -16,6 +16,7 @@ from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
+from lossless.settings.load import ProcessEnvironment, value_at
 from lossless.tui.text import home_path
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def _connect_agent(invocation: Invocation, name: str, host: Any, places: Any, *,
 
     commands, archive = _programs(invocation, host.installed_command(places), by_name=by_name)
     files = change_files(host.install_edits(places, commands), dry_run=dry_run)
-    missing = missing_package()
-    remarks = [missing] if missing else []
+    remarks = list(filter(None, [missing_package()]))
     return {"host": name, "applied": not dry_run, "files": files, "archive": archive, "remarks": remarks}
 
 
@@ -149,9 +149,7 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
 
 
 def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
-    listed = [
-        {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
-    ]
+    listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
     view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
     invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=all(check.ok for check in checks))
 
@@ -167,7 +165,7 @@ def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[Setu
     return [
         setup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
         *setup.check_hooks(settings, places.settings, setup.EVENTS, again),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
+        *setup.check_server(value_at(servers, [SERVER_NAME]), places.servers, again),
         setup.SetupCheck("skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."),
         setup.check_archive(setup.configured_archive(settings, invocation.file_path)),
     ]
@@ -182,19 +180,14 @@ def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[Setup
     hooks = read_object(places.settings, read_text(places.settings))
     servers = codex.servers_in(places.servers, read_text(places.servers) or "")
     off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().servers, places.servers)))
+    helps = 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
     return [
-        setup.check_host(
-            "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
-        ),
+        setup.check_host("codex", codex.MINIMUM_VERSION, helps),
         *setup.check_hooks(hooks, places.settings, codex.EVENTS, again),
         *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
+        *setup.check_server(servers.get(SERVER_NAME), places.servers, again),
         setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
     ]
-
-
-def _entry(servers: Any, name: str) -> Any:
-    return servers.get(name) if isinstance(servers, dict) else None
 
 
 _CLAUDE_CODE, _CODEX = "lossless.hosts.claude_code.setup", "lossless.hosts.codex"
@@ -275,8 +268,6 @@ def bridge() -> None:
 
 
 def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
-    from lossless.settings.load import ProcessEnvironment
-
     if state_dir is not None:
         return expand_path(state_dir).absolute() / "openclaw.json"
     return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
@@ -297,8 +288,7 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
     """
     from lossless.hosts.claude_code.hook import main
 
-    options = [("--db", invocation.db), ("--config", invocation.config)]
-    main([part for name, value in options if value for part in (name, value)] + list(event))
+    main([*invocation.chosen_files, *event])
 
 
 def print_changes(screen: Screen, data: Data, undo: str) -> None:

@@ -165,10 +165,8 @@ class ConversationTarget:
         wanted = self.name or self.session_key or self.session_id or self.conversation_id
         inside = [name for name in names if str(wanted).lower() in name.lower()]
         near = inside or get_close_matches(str(wanted), names, 1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
-        return failures.not_found(
-            message, hint=f"{hint}`lcm list` shows what is there.", kind="conversation", id=wanted
-        )
+        hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}`lcm list` shows what is there."
+        return failures.not_found(message, hint=hint, kind="conversation", id=wanted)
 
     def need_id(self, engine: Engine) -> int:
         """The number of the conversation that is meant: of a session the active one, else the newest."""
@@ -182,9 +180,9 @@ class ConversationTarget:
             found = engine.browse.conversation_id(self.conversation_id, self.session_key)
             by_number = self.session_key is None
             what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
-        if found is not None:
-            return found
-        raise self._not_found(f"No conversation has {what}.", [])
+        if found is None:
+            raise self._not_found(f"No conversation has {what}.", [])
+        return found
 
     def need(self, engine: Engine) -> Conversation:
         """The conversation that is meant."""

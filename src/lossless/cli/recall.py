@@ -55,14 +55,9 @@ tool_scope_options = gathered(
 )
 
 
-def _tool_settings(invocation: Invocation) -> Settings:
+def tool_settings(invocation: Invocation) -> Settings:
     """A person may use all tools, with everything that is allowed to sub-agents."""
     return replace(invocation.loaded.settings, expand_for_main_agents="allow")
-
-
-def tool_reader(invocation: Invocation) -> Engine:
-    """The engine for a tool that only reads."""
-    return invocation.reader(_tool_settings(invocation))
 
 
 def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args: Data) -> ToolCallResult:
@@ -237,9 +232,8 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    invocation.emit(
-        "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
-    )
+    data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    invocation.emit("recall", print_evidence, data)
 
 
 @command("recent")
@@ -262,9 +256,8 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
         to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
         for topic in found.topics
     ]
-    span = {"since": found.since, "before": found.before}
     view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
-    data = {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
+    data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
     invocation.emit("recent", view, data)
 
 
@@ -305,7 +298,7 @@ def describe(
     A summary is shown with what it was made of and what opening that would cost; a message whole, with its
     neighbours; a file with its content. A reference copied from a prompt works, too.
     """
-    with tool_reader(invocation) as engine:
+    with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
     invocation.emit("describe", print_text, result.details | {"text": result.text})
 
@@ -339,7 +332,7 @@ def expand(
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
     where: Data = {"summaryIds": list(summary_ids), "query": query, "around": around, "cursor": cursor}
     limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
-    with tool_reader(invocation) as engine:
+    with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_expand", target, where | limits)
     invocation.emit("expand", print_text, result.details | {"text": result.text})
 
@@ -396,10 +389,11 @@ def ask(
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     """The engine that answers. Calls are rows, so it is opened for writing only when there is a model."""
-    settings, reader = _tool_settings(invocation), tool_reader(invocation)
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import Gate
 
+    settings = tool_settings(invocation)
+    reader = invocation.reader(settings)
     if not (may_ask and Summariser(settings).readers(Gate())):
         return reader
     reader.close()
@@ -476,11 +470,10 @@ def print_answer(screen: Screen, data: Data) -> None:
     if not data["citedIds"]:
         return
     screen.gap()
-    screen.fields(
-        (
-            ("From", ", ".join(data["citedIds"])),
-            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-            ("Asked", ", ".join(data["models"]) or "no model"),
-        )
+    rows = (
+        ("From", ", ".join(data["citedIds"])),
+        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+        ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
+        ("Asked", ", ".join(data["models"]) or "no model"),
     )
+    screen.fields(rows)

@@ -21,7 +21,7 @@ from lossless.cli.commands import F, Invocation, command, dry_run_option, text_o
 from lossless.cli.conversations import session_name
 from lossless.cli.options import ConversationTarget, bad_option, gathered, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.screen import Data, Screen, message_counts, styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
@@ -96,11 +96,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     found = copies.list_backups(invocation.file_path)
-    data = {
-        "count": len(found),
-        "bytes": sum(item.bytes for item in found),
-        "items": [_backup_json(item) for item in found],
-    }
+    data = {"count": len(found), "bytes": sum(item.bytes for item in found), "items": list(map(_backup_json, found))}
     invocation.emit("backups", print_backups, data)
 
 
@@ -340,10 +336,8 @@ def forget(
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
-    phrases = [
-        *([" ".join(words)] if words and not ids else []),
-        *([] if source is None else phrases_in(source, "--from")),
-    ]
+    phrases = [" ".join(words)] if words and not ids else []
+    phrases += [] if source is None else phrases_in(source, "--from")
     if not (phrases or ids or sessions):
         raise usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
@@ -361,9 +355,8 @@ def forget(
         is_real = True
     if is_real:
         report = _forget(invocation, phrases, asked, is_real=True)
-    invocation.emit(
-        "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
-    )
+    data = _forget_json(report, applied=bool(is_real))
+    invocation.emit("forget", print_forget, data, ok=not (is_real and report.left))
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -431,8 +424,7 @@ def print_backups(screen: Screen, data: Data) -> None:
 
 
 def print_restore(screen: Screen, data: Data) -> None:
-    counts = data["counts"]
-    held = f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
+    held = message_counts(data["counts"])
     if not data["applied"]:
         screen.line(f"{data['source']} is sound: {held}.")
         screen.unchanged("--yes puts it in place.")

@@ -104,11 +104,9 @@ class Screen:
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
         """Names and values below each other."""
-        from rich.table import Table
+        from rich.table import Column, Table
 
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
+        grid = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
         for name, value in rows:
             grid.add_row(f"  {name}", safe_text(value))
         self._console.print(grid)
@@ -169,23 +167,19 @@ class Screen:
 
     def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
         """Sizes with bars of their share."""
-        from rich.table import Table
+        from rich.table import Column, Table
 
         total = sum(size for _, size in rows) or 1
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(style="cyan", no_wrap=True)
+        columns = Column(no_wrap=True), Column(justify="right", no_wrap=True), Column(style="cyan", no_wrap=True)
+        grid = Table.grid(*columns, padding=(0, 2))
         for name, size in rows:
             grid.add_row(f"  {name}", format_bytes(size), "█" * round(width * size / total) or "▏")
         self._console.print(grid)
 
     def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
         """The line above a message."""
-        used = f"  {', '.join(tools)}" if tools else ""
-        self.line(
-            styled(f"#{message_id} ", "bold"), role_text(role), styled(f"  {about}" if about else "", "dim"), used
-        )
+        used, said = f"  {', '.join(tools)}" if tools else "", styled(f"  {about}" if about else "", "dim")
+        self.line(styled(f"#{message_id} ", "bold"), role_text(role), said, used)
 
     def gap(self) -> None:
         self._console.print()
@@ -264,6 +258,11 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*pieces)
+
+
+def message_counts(counts: Data) -> str:
+    """How many messages and summaries there are."""
+    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
 
 
 def role_text(name: str) -> Text:

@@ -193,15 +193,12 @@ def print_status(screen: Screen, data: Data) -> None:
 
 
 def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
-    return [
-        (
-            "" if n else "History budget",
-            f"conversation {one['conversationId']}: {one['tokens']:,} of "
-            f"{one['window']:,} tokens "
-            f"(other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f})",
-        )
-        for n, one in enumerate(known)
-    ]
+    rows = []
+    for n, one in enumerate(known):
+        rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
+        text = f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
+        rows.append(("" if n else "History budget", text))
+    return rows
 
 
 def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:

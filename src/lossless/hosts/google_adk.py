@@ -54,7 +54,7 @@ class LosslessPlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
-        view = self._view(callback_context, llm_request.contents)
+        view = AgentView(self._windows, llm_request.contents, callback_context.session.events)
         self._sent[callback_context.invocation_id, callback_context.agent_name] = list(llm_request.contents)
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
@@ -78,8 +78,9 @@ class LosslessPlugin(BasePlugin):
         sent.append(llm_response.content)
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
-        view, known = self._view(callback_context, sent), self._overhead_and_model[callback_context.agent_name]
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, *known)
+        window = AgentView(self._windows, sent, callback_context.session.events).window
+        known = self._overhead_and_model[callback_context.agent_name]
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), window, tokens, *known)
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
         """Learn from a request that was too long; the error stays what it is."""
@@ -90,9 +91,6 @@ class LosslessPlugin(BasePlugin):
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
-
-    def _view(self, context: Any, contents: Sequence[Any]) -> AgentView:
-        return AgentView(self._windows, contents, context.session.events)
 
     def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
         """What a recall tool finds in the session of the agent that asks."""

@@ -155,9 +155,8 @@ class ChatStream(ReplyEvents):
 
     def _take_call(self, piece: Raw) -> None:
         index = positive_int(piece.get("index"))
-        call = self._calls.setdefault(
-            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        )
+        empty = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        call = self._calls.setdefault(index, empty)
         call |= {key: value for key, value in piece.items() if key not in ("index", "function") and value is not None}
         function = dict_or_empty(piece.get("function"))
         for name in ("name", "arguments"):
@@ -172,9 +171,8 @@ class ChatStream(ReplyEvents):
         unchanged = len(kept) == len(pieces) and all(a is b for a, b in zip(kept, pieces, strict=True))
         if unchanged and event.get("id") == self._id:
             return [event]
-        rest = {key: value for key, value in delta.items() if key != "tool_calls"} | (
-            {"tool_calls": kept} if kept else {}
-        )
+        rest = {key: value for key, value in delta.items() if key != "tool_calls"}
+        rest |= {"tool_calls": kept} if kept else {}
         if not choice.get("finish_reason") and not any(value for key, value in rest.items() if key != "role"):
             return []
         return [event | {"id": self._id, "choices": [choice | {"delta": rest}]}]
@@ -182,8 +180,7 @@ class ChatStream(ReplyEvents):
 
 def _message(reply: Raw) -> Raw:
     choices = dicts_in(reply.get("choices"))
-    message = choices[0].get("message") if choices else None
-    return message if isinstance(message, dict) else {}
+    return dict_or_empty(choices[0].get("message")) if choices else {}
 
 
 def _with_message(reply: Raw, message: Raw) -> Raw:

@@ -54,13 +54,9 @@ class MessagesApi(ProviderAPI):
         """Not when tools are off or one is forced."""
         choice, system = body.get("tool_choice"), body.get("system")
         has_place = isinstance(system, str) or is_dict_list(system)
-        if (
-            not has_place
-            or not body.get("messages")
-            or not all(is_dict_list(body.get(n)) for n in ("messages", "tools"))
-        ):
-            return False
-        return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+        has_lists = bool(body.get("messages")) and all(is_dict_list(body.get(n)) for n in ("messages", "tools"))
+        is_free = choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+        return has_place and has_lists and is_free
 
     def with_most_output(self, body: Raw, tokens: int) -> Raw:
         """With another `max_tokens`, which must exceed the thinking budget."""
@@ -115,9 +111,7 @@ class MessageStream(ReplyEvents):
             return [event]
         index = positive_int(event.get("index"))
         if kind == "content_block_start":
-            block = event.get("content_block")
-            self._blocks[index] = dict(block) if isinstance(block, dict) else {}
-            made = self._blocks[index]
+            self._blocks[index] = made = dict(dict_or_empty(event.get("content_block")))
             self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
         elif kind == "content_block_delta":
             self._take(index, dict_or_empty(event.get("delta")))

@@ -197,22 +197,18 @@ class Turn:
         self._with_recall()
 
     def _with_recall(self) -> None:
-        dialect, bare = self.keeping.dialect, self._bare
-        body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
-        self.body = self._with_room_for_reply(body)
-
-    def _with_room_for_reply(self, body: Raw) -> Raw:
-        """Lowers the output limit to the window's free space: providers refuse what could become too long."""
-        dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
-        limit = self.most_tokens
-        if not asked or (
-            limit is not None and _DENSEST * limit + asked + self._total_overhead <= self._window_size // 2
-        ):
-            return body
+        dialect, body = self.keeping.dialect, self._bare
+        self.body = body = dialect.with_recall(body, RECALL_POLICY, self._tools) if self._tools else body
+        # the output limit is lowered to the window's free space: providers refuse what could become too long
+        asked = dialect.most_output(body)
+        most = None if self.most_tokens is None else _DENSEST * self.most_tokens + asked + self._total_overhead
+        if not asked or (most is not None and most <= self._window_size // 2):
+            return
         history = self._limits.history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
         remaining = max(self._window_size - sent, self._reply)
-        return body if asked <= remaining else dialect.with_most_output(body, remaining)
+        if asked > remaining:
+            self.body = dialect.with_most_output(body, remaining)
 
     def _fit(self, report: AppendReport) -> None:
         """Sends the window unchanged while it fits and is complete, else the assembled prompt."""
@@ -259,17 +255,13 @@ class Turn:
 
     def refused(self, status: int, answer: str) -> bool:
         """Whether the provider refused the request as too long and `body`, now smaller, should be sent again."""
-        found = parse_too_long(answer, status)
-        if (
-            found is None
-            or self._was_refused
-            or self.not_kept is not None
-            or self.keeping.dialect.knows_history(self._asked)
-        ):
+        found, dialect = parse_too_long(answer, status), self.keeping.dialect
+        is_ours = self.not_kept is None and not dialect.knows_history(self._asked)
+        if found is None or self._was_refused or not is_ours:
             return False
         self._was_refused = True
         counted, window = found
-        sent = window_tokens(self.keeping.dialect.window(self._bare))
+        sent = window_tokens(dialect.window(self._bare))
         self._window_size = min(window or self._window_size, self._window_size)
         self._limits.refused(self.keeping.session, counted, sent)
         self._store()
@@ -319,9 +311,8 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if (
-            id_ is not None and engine.browse.context_budget(id_) > self._limits.history(session).tokens
-        ):  # compact before, not after
+        if id_ is not None and engine.browse.context_budget(id_) > self._limits.history(session).tokens:
+            # compact before, not after
             new, shown = ((), None) if appends else (None, window)
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report

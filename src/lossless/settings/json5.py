@@ -234,11 +234,7 @@ def _edit_members(
             start -= 1
         return [*cuts, (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")]
     last = kept[-1]
-    at, comma = last.end, []
-    if last.comma is None:
-        comma = [(at, at, ",")]
-    else:
-        at = last.comma + 1
+    at, comma = (last.end, [(last.end, last.end, ",")]) if last.comma is None else (last.comma + 1, [])
     between, end = " " if is_flat else f"\n{inner}", "" if node.members[-1].comma is None else ","
     if not is_flat:
         at = max(at, _line_rest(text, at, node.end - 1))

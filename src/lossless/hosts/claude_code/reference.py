@@ -266,15 +266,10 @@ def read_state(browse: Browse, conversation_id: int) -> ConversationState:
         pins = browse.pins(conversation_id)
         count, _ = browse.message_totals(conversation_id)
         work = open_work(browse, conversation_id)
-    return ConversationState(
-        conversation_id,
-        count,
-        tuple(_quoted(row) for row in requests),
-        None if answer is None else _quoted(answer),
-        tuple(Quotation(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins),
-        tuple(Quotation(found.id, _time(found.latest_at), found.content) for found in summaries),
-        work,
-    )
+    said = tuple(map(_quoted, requests)), None if answer is None else _quoted(answer)
+    pinned = tuple(Quotation(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins)
+    before = tuple(Quotation(found.id, _time(found.latest_at), found.content) for found in summaries)
+    return ConversationState(conversation_id, count, *said, pinned, before, work)
 
 
 def is_spoken(row: MessageRow) -> bool:

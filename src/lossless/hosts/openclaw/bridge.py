@@ -146,15 +146,16 @@ def transcript_file(params: Mapping[str, Any]) -> Path | None:
     return Path(name) if name is not None and os.path.isabs(name) else None
 
 
+_TARGET_NAMES = ("agentId", "sessionKey", "sessionId")
+
+
 def transcript_target(params: Mapping[str, Any]) -> dict[str, str] | None:
     """Where the host keeps the transcript when it is no file: what its reader wants to know."""
     found = params.get("sessionTarget")
     if not isinstance(found, dict):
         return None
-    named = {
-        name: text_param(found, name) or text_param(params, name) for name in ("agentId", "sessionKey", "sessionId")
-    }
-    return {name: value for name, value in named.items() if value}
+    named = ((name, text_param(found, name) or text_param(params, name)) for name in _TARGET_NAMES)
+    return {name: value for name, value in named if value}
 
 
 def is_ignored(settings: Settings, session: Session) -> bool:

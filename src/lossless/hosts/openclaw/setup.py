@@ -234,9 +234,8 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
     hooks = _inner(entry, "hooks")
     _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
     if hooks.get("allowPromptInjection") is False:
-        work.remarks.append(
-            f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
-        )
+        remark = f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
+        work.remarks.append(remark)
     _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
     _allow(entry, "subagent", _models(config, "expansion"), name, notes)
 
