@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
@@ -113,13 +113,11 @@ def _entry_id(value: Any) -> str | None:
 def _timestamp(value: Any) -> datetime | None:
     if value is None:
         return None
-    try:
+    with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, str):
             return parse_time(value)
         if type(value) in (int, float):
             return from_epoch(value)
-    except (ValueError, OverflowError, OSError):
-        pass
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
 
 
@@ -317,11 +315,10 @@ def open_input(name: str) -> Iterator[BinaryIO]:
 
 
 def _file_size(stream: BinaryIO) -> int | None:
-    try:
+    with suppress(OSError, ValueError):
         found = os.fstat(stream.fileno())
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return None
 
 
 @command("sync")

@@ -433,15 +433,13 @@ def print_graph(screen: Screen, data: Data) -> None:
         screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
-def print_column_chart(
-    screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str], unit: str = "tokens"
-) -> None:
+def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str]) -> None:
     """Columns over time, with the largest value at the top of the axis; too few are no chart."""
     if len(values) < _LEAST:
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {round(max(values)):,} {unit}", "dim"))
+    screen.line(styled(f"{title}, at most {round(max(values)):,} tokens", "dim"))
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
         mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
@@ -460,15 +458,13 @@ def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
 
 def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
     """What models read and wrote, and what folds took out of contexts, day by day."""
-    if not days:
-        return
-    ends = (days[0]["day"], days[-1]["day"])
-    used = [day["inputTokens"] + day["outputTokens"] for day in days]
-    if any(used):
-        print_column_chart(screen, "Tokens read and written by models, by day", used, ends)
-    saved = [day["savedTokens"] for day in days]
-    if any(saved):
-        print_column_chart(screen, "Tokens that folds took out of contexts, by day", saved, ends)
+    charts = {
+        "Tokens read and written by models, by day": [day["inputTokens"] + day["outputTokens"] for day in days],
+        "Tokens that folds took out of contexts, by day": [day["savedTokens"] for day in days],
+    }
+    for title, values in charts.items():
+        if any(values):
+            print_column_chart(screen, title, values, (days[0]["day"], days[-1]["day"]))
 
 
 # --- the whole screen ---

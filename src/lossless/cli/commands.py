@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -218,10 +218,9 @@ class Invocation:
 
 
 def _has_bytes(path: str) -> bool:
-    try:
+    with suppress(OSError, ValueError):
         return os.path.getsize(path) > 0
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def _expand_path(path: str | Path) -> Path:

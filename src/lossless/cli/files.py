@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -69,11 +70,10 @@ def _item(file: StoredFile, vault: Vault) -> Data:
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
-    try:
+    with suppress(NotFound, ArchiveError):
         vault.read(file, 0, 0)
-    except (NotFound, ArchiveError):
-        return False
-    return True
+        return True
+    return False
 
 
 @command("show", files, short_help="Show a file.")

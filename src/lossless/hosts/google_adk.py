@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -315,10 +316,9 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         return types.Content(role="model", parts=[*text, *calls])
     if message.tool_results:
         result = message.tool_results[0]
-        try:
-            found = json.loads(result.text)
-        except ValueError:
-            found = result.text
+        found: Any = result.text
+        with suppress(ValueError):
+            found = json.loads(found)
         response = found if isinstance(found, dict) else {"result": found}
         answer = types.FunctionResponse(id=result.call_id, name=result.name or "tool", response=response)
         return types.Content(role="user", parts=[types.Part(function_response=answer)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lossless.model.messages import ToolCall
@@ -189,11 +190,10 @@ def _with_message(reply: Raw, message: Raw) -> Raw:
 
 
 def _is_json(text: str) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _grown(before: Any, piece: Any) -> Any:

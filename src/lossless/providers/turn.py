@@ -6,6 +6,7 @@ With the history `append` a request has only new messages, and a repeated reques
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -400,9 +401,7 @@ def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw
 
 def call_arguments(call: ToolCall) -> Any:
     """The arguments as an object; text that is not JSON stays text."""
-    if not isinstance(call.input, str):
-        return call.input
-    try:
-        return json.loads(call.input or "{}")
-    except (ValueError, RecursionError):
-        return call.input
+    if isinstance(call.input, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(call.input or "{}")
+    return call.input

@@ -8,6 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -194,10 +195,9 @@ def parse_input(given: Json) -> object:
     """An input as it was meant: Codex sends it as a JSON text."""
     if not isinstance(given, str):
         return given
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(given)
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 #: The tools that replace the whole list at each call: Claude Code's, Codex's, and those of their kin.

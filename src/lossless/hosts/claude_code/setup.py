@@ -31,6 +31,7 @@ from lossless.hosts.hook_config import (
 )
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import edit_json5
+from lossless.settings.load import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +41,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-#: The first with all these events.
-MINIMUM_VERSION = (1, 0, 85)
+#: The command, the first version with all these events, and what helps when it is older.
+PROGRAM = ("claude", (1, 0, 85), "run `claude update`, or use npm to install it again.")
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
 _SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
 _SKILL = """\
@@ -102,11 +103,9 @@ def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
-def installed_command(places: HostFiles) -> list[str] | None:
-    """The command of hooks or server as it stands in the files; None where nothing is installed."""
-    servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
-    server = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
-    return command_in(read_object(places.settings, read_text(places.settings)), server)
+def own_server(places: HostFiles) -> Any:
+    """The entry of our MCP server; None where there is none."""
+    return value_at(read_object(places.servers, read_text(places.servers)), ("mcpServers", SERVER_NAME))
 
 
 def json_change(path: Path, change: Change) -> Callable[[str | None], str | None]:
@@ -176,6 +175,20 @@ def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
     return SetupCheck(name, ok, detail, "" if ok else hint)
 
 
+def check_setup(host: Any, places: HostFiles, again: str, archive: str) -> list[SetupCheck]:
+    """Whether all that a host needs is there; `again` is the command that puts it there, `archive` the usual one."""
+    hooks = read_object(places.settings, read_text(places.settings))
+    checks = [check_host(*host.PROGRAM), *check_hooks(hooks, places.settings, host.EVENTS, again)]
+    configs = dict.fromkeys((host.user_files().servers, places.servers))
+    if hasattr(host, "hooks_switched_off") and (off := host.hooks_switched_off(*configs)):
+        checks.append(disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false"))
+    checks += check_server(host.own_server(places), places.servers, again)
+    if places.skill is not None:
+        is_there = read_text(places.skill) is not None
+        checks.append(_check("skill", is_there, str(places.skill), f"Run `{again}`."))
+    return [*checks, check_archive(options_in(command_in(hooks, None) or ())[0] or archive)]
+
+
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
     wanted = ".".join(map(str, minimum))
@@ -191,11 +204,6 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
         except (OSError, subprocess.TimeoutExpired) as error:
             detail = f"{place} does not say which version it is: {error}"
     return SetupCheck("host", True, detail, is_known=False)
-
-
-def configured_archive(settings: dict[str, Any], default: str) -> str:
-    """The archive that the hooks are told to use, else the one that everybody uses."""
-    return options_in(command_in(settings, None) or ())[0] or default
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:

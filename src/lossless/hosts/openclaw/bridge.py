@@ -132,11 +132,11 @@ def int_param(params: Mapping[str, Any], name: str) -> int | None:
     return int(value) if value >= 1 else None
 
 
-def messages_param(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:
+def messages_param(params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages of a call; BadInput when it has none to offer."""
-    found = params.get(name)
+    found = params.get("messages")
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise BadInput(f"{name} must be a list of messages")
+        raise BadInput("messages must be a list of messages")
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -209,12 +210,9 @@ def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple
 
 
 def _is_ours(place: object) -> bool:
-    if not isinstance(place, str):
-        return False
-    try:
-        return bool(json.loads((Path(place) / _MANIFEST).read_text(encoding="utf-8")).get("id") == PLUGIN_ID)
-    except (OSError, ValueError, AttributeError):
-        return False
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        return bool(json.loads((Path(str(place)) / _MANIFEST).read_text(encoding="utf-8")).get("id") == PLUGIN_ID)
+    return False
 
 
 def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: ConfigSetup) -> None:
