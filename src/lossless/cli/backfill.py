@@ -134,7 +134,17 @@ class _BackfillRun:
             "writer": writer,
             "exact": exact,
             "summaries": sum(len(one.passes) for one in planned),
-            "items": [_item(one) for one in planned],
+            "items": [
+                _named(one)
+                | {
+                    "summaries": len(one.passes),
+                    "tokens": sum(w.tokens for w in one.passes if w.kind == "leaf")
+                    or sum(w.tokens for w in one.passes),
+                    "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
+                    "roots": one.roots,
+                }
+                for one in planned
+            ],
             "title": None,
             "transplant": None,
         }
@@ -272,15 +282,6 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
 
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
     return {"to": to, "status": status, "text": text, **result_json(report)}
-
-
-def _item(one: BackfillPlan) -> Data:
-    return _named(one) | {
-        "summaries": len(one.passes),
-        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
-        "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
-        "roots": one.roots,
-    }
 
 
 def _named(one: BackfillPlan) -> Data:

@@ -201,7 +201,13 @@ class _Setup:
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
         if self.dry_run:
-            self._finish_dry_run(self._unread(can_import) if imports else [], hosts, model)
+            files = self._unread(can_import) if imports else []
+            self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
+            count = plural(len(files), "transcript") if files else "nothing: there is nothing new"
+            self._say("", "Nothing was changed (--dry-run). It would:", f"  import {count}")
+            self._say(*(f"  connect {host}" for host in hosts))
+            self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
+            self.invocation.emit("init", None, self.data)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -371,14 +377,6 @@ class _Setup:
             return [file for item in found for file in item.files]
         with self.invocation.reader() as engine:
             return [file for item in found for file in unread_files(engine.archive, item.kind, item.files)]
-
-    def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
-        self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
-        self._say("", "Nothing was changed (--dry-run). It would:")
-        self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
-        self._say(*(f"  connect {host}" for host in hosts))
-        self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
-        self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: Data | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}

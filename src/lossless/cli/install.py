@@ -22,7 +22,6 @@ from lossless.tui.text import home_path
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
-    from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
     from lossless.hosts.openclaw.setup import ConfigSetup
@@ -72,7 +71,11 @@ def _agent_commands(name: str, module: str, connects: str, disconnects: str) -> 
         places = _places(host, project, user)
         if doctor:
             again = f"lcm connect {name}{f' --project {project}' if project else ''}"
-            _examine(invocation, name, check_setup(host, places, again, invocation.file_path))
+            checks = check_setup(host, places, again, invocation.file_path)
+            listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
+            view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
+            data = {"host": name, "checks": listed}
+            invocation.emit("install.doctor", view, data, ok=all(check.ok for check in checks))
         else:
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
             invocation.emit("install", partial(print_changes, undo="disconnect"), made)
@@ -149,12 +152,6 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
 
     done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
     return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
-
-
-def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
-    listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
-    view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
-    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=all(check.ok for check in checks))
 
 
 _CLAUDE_CODE, _CODEX = "lossless.hosts.claude_code.setup", "lossless.hosts.codex"

@@ -139,7 +139,12 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     failures.need_extra("proxy", "The proxy needs httpx2, starlette and uvicorn.", *needs)
     from lossless.serve.proxy import ProxyOptions
 
-    keys = {name: _key(given[f"{name}_key_env"]) for name in ("openai", "anthropic") if given[f"{name}_key_env"]}
+    keys = {}
+    for name in ("openai", "anthropic"):
+        if variable := given[f"{name}_key_env"]:
+            keys[name] = os.environ.get(variable, "").strip()
+            if not keys[name]:
+                raise usage_error(f"The variable {variable} is not set.")
     options = ProxyOptions(
         _url(given["openai_url"]),
         _url(given["anthropic_url"]),
@@ -190,13 +195,6 @@ def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: 
         invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-
-
-def _key(name: str) -> str:
-    key = os.environ.get(name, "").strip()
-    if not key:
-        raise usage_error(f"The variable {name} is not set.")
-    return key
 
 
 def _url(url: str) -> str:

@@ -343,24 +343,22 @@ class PatchedClient:
 
     def _take(self, client: Any) -> None:
         for path, dialect in ENDPOINTS.items():
-            if (resource := _at(client, path)) is not None:
-                self._take_resource(resource, dialect)
+            if (resource := _at(client, path)) is None:
+                continue
+            self._forget(resource)
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(resource.create))
+            send: Any = send_request_async if is_async else send_request
+            for name in ("create", "parse"):
+                if callable(original := getattr(resource, name, None)):
+                    self._change(resource, name, partial(send, self, dialect, original))
+            stream = getattr(resource, "stream", None)
+            if isinstance(dialect, MessagesApi) and callable(stream):  # which goes around `create`
+                self._change(resource, "stream", partial(open_stream, self, dialect, stream, is_async))
         for name in _COPIES:
             if callable(original := getattr(client, name, None)):
                 self._change(client, name, partial(self._copied, original))
         for owner in (client, getattr(client, "chat", None), getattr(client, "beta", None)):
             self._forget(owner)
-
-    def _take_resource(self, resource: Any, dialect: ProviderAPI) -> None:
-        self._forget(resource)
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(resource.create))
-        send: Any = send_request_async if is_async else send_request
-        for name in ("create", "parse"):
-            if callable(original := getattr(resource, name, None)):
-                self._change(resource, name, partial(send, self, dialect, original))
-        stream = getattr(resource, "stream", None)
-        if isinstance(dialect, MessagesApi) and callable(stream):  # which goes around `create`
-            self._change(resource, "stream", partial(open_stream, self, dialect, stream, is_async))
 
     def _copied(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         made = original(*args, **options)

@@ -28,7 +28,7 @@ with adapter.extra("openai-agents"):
     from agents.run_config import ModelInputData
 
 if TYPE_CHECKING:
-    from agents import Agent, Tool
+    from agents import Tool
     from agents.items import TResponseInputItem
     from agents.mcp import MCPServer
     from agents.memory import SessionSettings
@@ -68,7 +68,9 @@ class LosslessSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._overhead = overhead_tokens(given.instructions, _tool_definitions(data.agent))
+        # those of its MCP servers as the SDK has just listed them
+        tools = [*data.agent.tools, *(tool for server in data.agent.mcp_servers for tool in _listed(server))]
+        self._overhead = overhead_tokens(given.instructions, adapter.tool_definitions(tools))
         name = getattr(data.agent.model, "model", data.agent.model)
         self._model = name if isinstance(name, str) and name else None
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
@@ -163,12 +165,6 @@ class _Counting(RunHooks[Any]):
 def _item_json(item: Any) -> Any:
     """An item as an object of JSON; the SDK has some of its own."""
     return item.model_dump(mode="json", exclude_unset=True) if hasattr(item, "model_dump") else item
-
-
-def _tool_definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
-    """What is sent of an agent's tools; those of its MCP servers as the SDK has just listed them."""
-    listed = (tool for server in agent.mcp_servers for tool in _listed(server))
-    return adapter.tool_definitions([*agent.tools, *listed])
 
 
 def _listed(server: MCPServer) -> list[Any]:

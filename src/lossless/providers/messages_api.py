@@ -114,7 +114,13 @@ class MessageStream(ReplyEvents):
             self._blocks[index] = made = dict(dict_or_empty(event.get("content_block")))
             self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
         elif kind == "content_block_delta":
-            self._take(index, dict_or_empty(event.get("delta")))
+            delta, block = dict_or_empty(event.get("delta")), self._blocks.setdefault(index, {})
+            if delta.get("type") == "input_json_delta":
+                self._json[index] = self._json.get(index, "") + str(delta.get("partial_json") or "")
+            elif delta.get("type") == "citations_delta":
+                block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+            elif (name := _PIECES.get(str(delta.get("type")))) is not None:
+                block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
         return self._renumbered(event, "index")
 
     def reply(self) -> Raw:
@@ -140,12 +146,3 @@ class MessageStream(ReplyEvents):
             event | {"usage": usage | {"output_tokens": self._output}} if self._rounds > 1 and usage else event
             for event, usage in zip(self._held, usages, strict=True)
         ]
-
-    def _take(self, index: int, delta: Raw) -> None:
-        block, kind = self._blocks.setdefault(index, {}), str(delta.get("type"))
-        if kind == "input_json_delta":
-            self._json[index] = self._json.get(index, "") + str(delta.get("partial_json") or "")
-        elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
-        elif (name := _PIECES.get(kind)) is not None:
-            block[name] = str(block.get(name) or "") + str(delta.get(name) or "")

@@ -216,8 +216,7 @@ class Turn:
         engine, appends = self.keeping.engine, self.keeping.history == "append"
         is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
         made = None if is_all else self._assemble()
-        count = len(self.window) - len(report.skipped)
-        if made is None or (_is_whole(made, count) and self._has_room(report)):
+        if made is None or (self._is_whole(made, report) and self._has_room(report)):
             limit, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
             self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
             return
@@ -318,6 +317,13 @@ class Turn:
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
 
+    def _is_whole(self, made: Assembled, report: AppendReport) -> bool:
+        """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
+        receipt, count = made.receipt, len(self.window) - len(report.skipped)
+        only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
+        added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+        return only_messages and not receipt.left_out and not added and len(receipt.included) == count
+
     def _has_room(self, report: AppendReport) -> bool:
         there = self._limits.history(report.conversation or self.keeping.session).tokens
         if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
@@ -381,14 +387,6 @@ class Turn:
             observed_tokens=prompt if prompt > 0 and not self._is_counted else None,
         )
         self._kept = report.message_ids
-
-
-def _is_whole(made: Assembled, count: int) -> bool:
-    """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
-    receipt = made.receipt
-    only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
-    added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
-    return only_messages and not receipt.left_out and not added and len(receipt.included) == count
 
 
 @lru_cache(maxsize=64)

@@ -227,9 +227,9 @@ def _routes_in_text(text: str) -> list[dict[str, str]]:
     return [{"provider": provider, "model": model} for provider, _, model in pairs]
 
 
+_DOLLARS = "in US dollars for a million tokens"
 _PRICES_SENTENCE = (
-    '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
-    "in US dollars for a million tokens"
+    f'{{"provider/model": {{"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}}}} {_DOLLARS}'
 )
 
 
@@ -237,23 +237,19 @@ def _read_prices(value: object) -> tuple[ModelPrice, ...]:
     if not isinstance(value, Mapping):
         raise InvalidValue(_PRICES_SENTENCE)
     prices: dict[str, ModelPrice] = {}
-    for price in (_read_price(name, written) for name, written in value.items()):
+    for name, written in value.items():
+        provider, _, model = (part.strip() for part in (name if isinstance(name, str) else "").partition("/"))
+        if not (provider and model):
+            raise InvalidValue("a model as provider/model", f".{name}", name)
+        found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {_DOLLARS}")
+        for needed in ("input", "output"):
+            if needed not in found:
+                raise InvalidValue(f"{Number(0).allowed()}, {_DOLLARS}", f".{name}.{needed}", None)
+        price = ModelPrice(f"{provider.lower()}/{model}", **found)
         if price.model in prices:
             raise InvalidValue("each model once", f".{price.model}", price.model)
         prices[price.model] = price
     return tuple(prices.values())
-
-
-def _read_price(name: object, written: object) -> ModelPrice:
-    provider, slash, model = name.partition("/") if isinstance(name, str) else ("", "", "")
-    if not (slash and provider.strip() and model.strip()):
-        raise InvalidValue("a model as provider/model", f".{name}", name)
-    unit = "in US dollars for a million tokens"
-    found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {unit}")
-    for needed in ("input", "output"):
-        if needed not in found:
-            raise InvalidValue(f"{Number(0).allowed()}, {unit}", f".{name}.{needed}", None)
-    return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)
 
 
 def _prices_in_text(text: str) -> object:
