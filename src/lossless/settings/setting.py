@@ -370,8 +370,8 @@ class Setting(NamedTuple):
 def declare(
     section: tuple[str, str],
     default: T,
-    kind: ValueKind,
     help: str,
+    kind: ValueKind | None = None,
     *,
     key: str = "",
     env: str | None = "",
@@ -380,7 +380,13 @@ def declare(
     ours: bool = False,
     env_only: bool = False,
 ) -> T:
-    """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given."""
+    """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given.
+
+    Without a kind it is what such defaults usually are: true or false, a number from 1 on, a text, a list of texts.
+    """
+    if kind is None:
+        usual = {bool: ON if default else OFF, int: whole_number(1), str: BLANKABLE_TEXT, tuple: TextList()}
+        kind = usual[type(default)]
     declared = Setting(key, "", section, kind, default, help, env, aliases, derived, ours, env_only)
     return field(default=default, metadata={"setting": declared})
 
