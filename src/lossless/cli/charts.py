@@ -406,14 +406,8 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
                 "tokensInContext": sum(shape.tokens for shape in in_context),
             }
         )
-    return {
-        "conversationId": conversation_id,
-        "path": str(file),
-        "language": language,
-        "summaries": len(drawn.shapes),
-        "edges": len(drawn.edges),
-        "depths": rows,
-    }
+    counts = {"summaries": len(drawn.shapes), "edges": len(drawn.edges), "depths": rows}
+    return {"conversationId": conversation_id, "path": str(file), "language": language, **counts}
 
 
 _HEIGHT = 5

@@ -127,14 +127,8 @@ def _pass_json(work: Pass) -> Data:
         f"msg#{item.message_id}" if isinstance(item, MessageItem) else item.summary_id
         for item in (work.items[0], work.items[-1])
     )
-    return {
-        "kind": work.kind,
-        "depth": work.depth,
-        "sources": len(work.items),
-        "firstSource": first,
-        "lastSource": last,
-        "tokens": work.tokens,
-    }
+    sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
+    return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
 
 
 def _written_json(written: WrittenSummary | None) -> Data:
@@ -236,16 +230,11 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
         owing = engine.admin.pending(archived=True)
         if target is not None:
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
-        items = [
-            {
-                "conversationId": id_,
-                **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
-                "state": state,
-                **pick_json(owed, *_DEBT_FIELDS),
-            }
-            for id_ in owing
-            for owed, state in [engine.admin.debt(id_)]
-        ]
+        items = []
+        for id_ in owing:
+            named = pick_json(engine.browse.get(id_), "session_key", "session_id", "active")
+            owed, state = engine.admin.debt(id_)
+            items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
 
@@ -418,11 +407,8 @@ def print_pending(screen: Screen, data: Data) -> None:
     for item in data["items"]:
         until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
         state = styled(item["state"], _STATES.get(item["state"], ""))
-        screen.line(
-            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
-            state,
-            "" if until is None else f" until {screen.time(until)}",
-        )
+        name = styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold")
+        screen.line(name, state, "" if until is None else f" until {screen.time(until)}")
         size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
         sizes = f", {' of '.join(size)} tokens" if size else ""
         screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")

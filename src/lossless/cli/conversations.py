@@ -45,9 +45,8 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
         ids = [row.conversation_id for row in page.rows]
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    invocation.emit(
-        "conversations.list", print_conversations, {"items": items}, options.pagination("conversations", limit, page)
-    )
+    pages = options.pagination("conversations", limit, page)
+    invocation.emit("conversations.list", print_conversations, {"items": items}, pages)
 
 
 @command("show", conversations)
@@ -93,10 +92,8 @@ def _tail_cap(settings: Settings) -> int | None:
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> Data:
-    return options.row_json(row) | {
-        "freshTailMessages": len(tail),
-        "freshTailTokens": sum(item.tokens for item in tail),
-    }
+    sizes = {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
+    return options.row_json(row) | sizes
 
 
 messages = Group("messages", help="List messages, show one, or show the fresh tail.")
@@ -234,12 +231,8 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
 def _summary_json(engine: Engine, summary_id: str) -> Data:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
-        raise failures.not_found(
-            f"No summary has id {summary_id!r}.",
-            hint="`lcm summary list` shows what is there.",
-            kind="summary",
-            id=summary_id,
-        )
+        hint = "`lcm summary list` shows what is there."
+        raise failures.not_found(f"No summary has id {summary_id!r}.", hint=hint, kind="summary", id=summary_id)
     sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
     messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
     return {
@@ -489,11 +482,9 @@ def print_tail(screen: Screen, data: Data) -> None:
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
     cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
-    screen.line(
-        f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens, of "
-        f"{whole['messages']:,} and {whole['tokens']:,}; "
-        f"protected: {limits['count']:,}{cap}"
-    )
+    shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
+    every = f"{whole['messages']:,} and {whole['tokens']:,}"
+    screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{cap}")
     for item in data["messages"]:
         _print_message_text(screen, item)
 

@@ -49,11 +49,8 @@ def list_files(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
-    data = {
-        "folder": str(vault.root),
-        "total": {"count": count, "bytes": size},
-        "items": [_item(file, vault) for file in page.rows],
-    }
+    data: Data = {"folder": str(vault.root), "total": {"count": count, "bytes": size}}
+    data["items"] = [_item(file, vault) for file in page.rows]
     invocation.emit("files.list", print_files, data, options.pagination("files", limit, page))
 
 

@@ -304,10 +304,8 @@ def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Pat
     found = [one for one in find_local_histories(places) if kind in (None, one.kind)]
     folders = tuple(folder for one in found for folder in one.folders)
     if not folders:
-        raise failures.not_found(
-            f"No transcripts of {kind or 'a known kind'} were found on this machine.",
-            hint="Name a file or a folder: `lcm import PATH`.",
-        )
+        message = f"No transcripts of {kind or 'a known kind'} were found on this machine."
+        raise failures.not_found(message, hint="Name a file or a folder: `lcm import PATH`.")
     return folders
 
 

@@ -51,12 +51,8 @@ class ModelChoice:
             if self.provider is not None:
                 raise usage_error("--provider says whose model it is: name the model with --model, too.")
             return configured if self.base_url is None else self._at_base_url(configured)
-        asked = replace(
-            configured,
-            summary_model=self.model if self.provider is None else f"{self.provider}/{self.model}",
-            summary_base_url="",
-            fallback_providers=(),
-        )
+        name = self.model if self.provider is None else f"{self.provider}/{self.model}"
+        asked = replace(configured, summary_model=name, summary_base_url="", fallback_providers=())
         if "/" not in asked.summary_model and not configured.summary_provider:
             raise bad_option("--model", "say whose model it is: PROVIDER/MODEL, or with --provider")
         if configured.summary_base_url and _provider(asked) == _provider(configured):

@@ -190,15 +190,11 @@ class ConversationTarget:
 
     def need_active(self, engine: Engine) -> Conversation:
         """The conversation that is meant; one that is closed does not change any more."""
-        found = self.need(engine)
-        if found.active:
-            return found
-        raise failures.fail(
-            "closed",
-            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes.",
-            hint="Name the conversation that its session goes on in.",
-            conversationId=found.id,
-        )
+        found, hint = self.need(engine), "Name the conversation that its session goes on in."
+        if not found.active:
+            message = f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes."
+            raise failures.fail("closed", message, hint=hint, conversationId=found.id)
+        return found
 
 
 def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
@@ -245,16 +241,8 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
 
 def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
     """`-s` for commands that take a session key alone; `text` is its help."""
-    return text_option(
-        "-s",
-        "--session",
-        "--session-key",
-        "session_key",
-        metavar="KEY",
-        required=required,
-        shell_complete=complete_sessions,
-        help=text,
-    )
+    names = ("-s", "--session", "--session-key", "session_key")
+    return text_option(*names, metavar="KEY", required=required, shell_complete=complete_sessions, help=text)
 
 
 _BY_NAME = text_option(
@@ -411,12 +399,8 @@ def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None)
 
 def pagination(resource: str, limit: int, page: Page[Any]) -> Data:
     """The part of an envelope that leads to the next page."""
-    return {
-        "limit": limit,
-        "returned": len(page.rows),
-        "hasMore": page.next is not None,
-        "nextCursor": None if page.next is None else encode_cursor(resource, page.next),
-    }
+    following = None if page.next is None else encode_cursor(resource, page.next)
+    return {"limit": limit, "returned": len(page.rows), "hasMore": following is not None, "nextCursor": following}
 
 
 def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> Data:

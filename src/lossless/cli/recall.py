@@ -363,26 +363,16 @@ def ask(
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
     """
     named = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
-    args = {
-        "prompt": prompt,
-        "query": query or (None if named else prompt),
-        "summaryIds": named,
-        "maxTokens": max_tokens,
-        "tokenCap": token_cap,
-        "timeoutMs": None if timeout is None else max(1, round(1000 * timeout)),
-    }
+    args: Data = {"prompt": prompt, "query": query or (None if named else prompt), "summaryIds": named}
+    args |= {"maxTokens": max_tokens, "tokenCap": token_cap}
+    args["timeoutMs"] = None if timeout is None else max(1, round(1000 * timeout))
     with _open_for_answer(invocation, may_ask=not no_model) as engine:
         result, models = run_tool(engine, "lcm_expand_query", target, args), engine.tools.models
     details = result.details
     if result.is_error and "errorCode" in details:
-        raise failures.fail(
-            "no_answer",
-            f"There is no answer: {details['error']}.",
-            failures.INTERNAL,
-            hint="With --no-model the answer is the evidence itself.",
-            errorCode=details["errorCode"],
-            conversations=details.get("conversationBreakdown", []),
-        )
+        known = {"errorCode": details["errorCode"], "conversations": details.get("conversationBreakdown", [])}
+        hint, message = "With --no-model the answer is the evidence itself.", f"There is no answer: {details['error']}."
+        raise failures.fail("no_answer", message, failures.INTERNAL, hint=hint, **known)
     found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 

@@ -283,11 +283,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         followed = engine.transcripts.followed(conversation.id)
     place = path or (followed.path if followed is not None else "")
     if not place:
-        raise failures.not_found(
-            f"No transcript is known for conversation {conversation.id}.",
-            hint="Name it with --file.",
-            conversationId=conversation.id,
-        )
+        message = f"No transcript is known for conversation {conversation.id}."
+        raise failures.not_found(message, hint="Name it with --file.", conversationId=conversation.id)
     file = expand_path(place).absolute()
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)

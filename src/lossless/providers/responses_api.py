@@ -47,14 +47,8 @@ class ResponsesApi(ProviderAPI):
     def tools(self) -> list[Raw]:
         """The recall tools as functions, flat."""
         return [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.help,
-                "parameters": tool.schema,
-                "strict": False,
-            }
-            for tool in TOOLS
+            {"type": "function", "name": one.name, "description": one.help, "parameters": one.schema, "strict": False}
+            for one in TOOLS
         ]
 
     def may_call(self, body: Raw) -> bool:
