@@ -19,7 +19,7 @@ from unicodedata import east_asian_width
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command
+from lossless.cli.commands import Invocation, command, file_option, folder_option
 from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
 from lossless.cli.output import preview
 from lossless.cli.screen import Data, Screen, joined, styled
@@ -465,17 +465,9 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 
 
 @command("tui")
-@click.option(
-    "--sessions",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with a host's session files; else those of OpenClaw's agents are found.",
-)
-@click.option(
-    "--screenshot",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture (SVG) of the screen instead of opening it; this needs no terminal.",
+@folder_option("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
+@file_option(
+    "--screenshot", "Write a picture (SVG) of the screen instead of opening it; this needs no terminal.", "FILE"
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option

@@ -293,6 +293,21 @@ def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, *
     return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
+def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
+    """An option with a folder; the command gets a `Path`."""
+    from pathlib import Path
+
+    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
+    return click.option(name, metavar="DIR", type=kind, help=help)
+
+
+def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
+    """An option with a file, there or not; the command gets a `Path`."""
+    from pathlib import Path
+
+    return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
+
+
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
     """An option with one of a few words, the first of them by default."""
     return text_option(*names, type=click.Choice(choices), default=choices[0], **more)

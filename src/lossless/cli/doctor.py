@@ -118,12 +118,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
 @budget_option
 @draft_options(
-    click.option(
-        "--confirm/--dry-run",
-        "is_real",
-        default=False,
-        help="Do it; or only show what would be done, which is the default.",
-    )
+    click.option("--confirm/--dry-run", "is_real", help="Do it; or only show what would be done, which is the default.")
 )
 def apply_repairs(
     invocation: Invocation,

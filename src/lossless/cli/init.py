@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, text_type
+from lossless.cli.commands import Invocation, command, text_option
 from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
@@ -150,9 +150,7 @@ def _can_ask(invocation: Invocation) -> bool:
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
     help="Connect only these hosts: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
-@click.option(
-    "--model", metavar="NAME", type=text_type, help="The model that writes summaries, as for `lcm model use`; or none."
-)
+@text_option("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, folder_option
 from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
@@ -45,12 +45,7 @@ install, uninstall = (
 )
 
 
-_PROJECT = click.option(
-    "--project",
-    metavar="DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="For one project, in its own files.",
-)
+_PROJECT = folder_option("--project", "For one project, in its own files.")
 _USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
@@ -178,11 +173,8 @@ install_codex, uninstall_codex = _agent_commands(
     "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
 )
 
-_STATE = click.option(
-    "--state-dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.",
+_STATE = folder_option(
+    "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
 )
 
 

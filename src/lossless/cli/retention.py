@@ -174,16 +174,8 @@ def size(invocation: Invocation) -> None:
 
 
 @command("prune")
-@click.option(
-    "--older-than", metavar="AGE", type=text_type, help="Without new messages for longer than this: 90d, 12w, 6m or 2y."
-)
-@click.option(
-    "--to",
-    "limit",
-    metavar="SIZE",
-    type=text_type,
-    help="The oldest ones, until the archive has at most this size: 2GB.",
-)
+@text_option("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
+@text_option("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
 @text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup first.")
@@ -310,9 +302,7 @@ _LISTED_MESSAGES = 50
 
 @command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
-@click.option(
-    "--from", "source", metavar="FILE", type=text_type, help="Phrases, one per line; `-` reads standard input."
-)
+@text_option("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
 @text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 def forget(

@@ -15,7 +15,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, ended_by_signals, planning, result_json, with_hints
-from lossless.cli.commands import F, Group, Invocation, command, text_option, text_type
+from lossless.cli.commands import F, Group, Invocation, command, folder_option, text_option, text_type
 from lossless.cli.model import (
     ModelChoice,
     SourceTimes,
@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.settings import Settings
 
-prompt_dir_option = click.option(
-    "--prompt-dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with your prompt templates; see `lcm summary prompts export`.",
+prompt_dir_option = folder_option(
+    "--prompt-dir", "A folder with your prompt templates; see `lcm summary prompts export`."
 )
 diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
 

@@ -153,17 +153,13 @@ class Screen:
             "rest": lambda value: value or "",
             "time": self.time,
         }
-        self.table(
-            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts],
-            [
-                [
-                    shown[kind](value) if kind in shown else value
-                    for _, key, kind in parts
-                    for value in [values[key](item) if key in values else item[key]]
-                ]
-                for item in items
-            ],
-        )
+
+        def cell(item: Data, key: str, kind: str) -> Any:
+            value = values[key](item) if key in values else item[key]
+            return shown[kind](value) if kind in shown else value
+
+        titles = [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts]
+        self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
 
     def bars(self, rows: Sequence[tuple[str, int]]) -> None:
         """Sizes with bars of their share."""

@@ -23,10 +23,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.group import OperationPlan
 
 apply_option = click.option(
-    "--apply/--dry-run",
-    "is_real",
-    default=False,
-    help="Do it, after a backup; or only show what would be done, which is the default.",
+    "--apply/--dry-run", "is_real", help="Do it, after a backup; or only show what would be done, which is the default."
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 apply_options = combined(apply_option, yes_option)
@@ -61,13 +58,9 @@ def transplant(
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
-    data = {
-        **pick_json(work, "source_id", "target_id", "roots"),
-        "summaries": len(work.summary_ids),
-        "messages": len(work.message_ids),
-        "files": len(work.file_ids),
-        **pick_json(work, "tokens_before", "tokens_after"),
-    }
+    data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
+    data |= {"messages": len(work.message_ids), "files": len(work.file_ids)}
+    data |= pick_json(work, "tokens_before", "tokens_after")
     operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 

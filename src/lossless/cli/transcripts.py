@@ -142,12 +142,8 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:
-    return {
-        "conversationId": found.conversation_id,
-        "sessionKey": found.session.key,
-        "sessionId": found.session.id,
-        **pick_json(found, "decision", "at", "messages", "beside"),
-    }
+    named = {"conversationId": found.conversation_id, "sessionKey": found.session.key, "sessionId": found.session.id}
+    return named | pick_json(found, "decision", "at", "messages", "beside")
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
