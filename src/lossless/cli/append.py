@@ -231,7 +231,7 @@ class BatchAppender:
         except (LosslessError, CommandFailed) as error:
             failure = failures.as_failure(error)
             failure.details = {**failure.details, **self.data(), "soFar": self.so_far}
-            raise failure from error
+            raise failure from None
         except KeyboardInterrupt:
             hint, data = self.so_far, self.data()
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None

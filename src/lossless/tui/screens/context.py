@@ -10,7 +10,7 @@ from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import StoredBrief, SummaryRow
-from lossless.tui import actions, reads, screens
+from lossless.tui import actions, reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
 from lossless.tui.screens.surgery import SurgeryScreen
@@ -76,21 +76,16 @@ class ContextScreen(SurgeryScreen):
         return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
     def highlighted(self, key: str) -> None:
-        if key.startswith("msg#"):
-            self.open_message(int(key.removeprefix("msg#")))
-        elif key == PINS_AND_FOCUS:
+        if key == PINS_AND_FOCUS:
             self.pane.show(reads.DetailView("Pins and focus", text=self._pinned))
         else:
-            self.open_summary(key)
+            self.open_reference(key)
 
     def selected(self, key: str) -> None:
-        if key.startswith("msg#"):
-            message_id = int(key.removeprefix("msg#"))
-            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, message_id))
-        elif key == PINS_AND_FOCUS:
+        if key == PINS_AND_FOCUS:
             self.action_whole()
         else:
-            self.app.push_screen(screens.summaries.SummariesScreen(self.conversation_id, key))
+            self.go_to(self.conversation_id, key)
 
     def action_last_change(self) -> None:
         def show(found: ContextDiff) -> None:

@@ -248,6 +248,12 @@ class BackgroundFetch(Widget):
             self.complain(unexpected_error(event.worker.error))
 
 
+def message_number(id_: str | int) -> int | None:
+    """The number in `msg#12`; None for the id of a summary."""
+    number = str(id_).removeprefix("msg#")
+    return int(number) if number.isdigit() else None
+
+
 def unexpected_error(error: BaseException) -> str:
     """What is said of a mistake of ours."""
     return f"Unexpected {type(error).__name__}. Press r or F5 to try again."
@@ -339,13 +345,20 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """Show one thing as large as the screen."""
         self.fetch(read, lambda detail: self.app.push_screen(screens.dialogs.DetailDialog(detail)), "plan")
 
-    def open_message(self, message_id: int) -> None:
-        """Show a message in the pane."""
-        self.open_detail(lambda: reads.message_detail(self.access.browse, message_id, self.lcm.times))
+    def open_reference(self, id_: str | int) -> None:
+        """Show a message, by its number or reference, or a summary in the pane."""
+        browse, times, number = self.access.browse, self.lcm.times, message_number(id_)
+        if number is None:
+            self.open_detail(lambda: reads.summary_detail(browse, str(id_), times))
+        else:
+            self.open_detail(lambda: reads.message_detail(browse, number, times))
 
-    def open_summary(self, summary_id: str) -> None:
-        """Show a summary in the pane."""
-        self.open_detail(lambda: reads.summary_detail(self.access.browse, summary_id, self.lcm.times))
+    def go_to(self, conversation_id: int, id_: str | int) -> None:
+        """Open a conversation at a message, or its summaries at one of them."""
+        if (number := message_number(id_)) is None:
+            self.app.push_screen(screens.summaries.SummariesScreen(conversation_id, str(id_)))
+        else:
+            self.app.push_screen(screens.conversations.ConversationScreen(conversation_id, number))
 
     # --- reading ---
 

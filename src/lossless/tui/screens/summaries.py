@@ -11,7 +11,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 
 from lossless.model.records import MessageRow, SummaryRow
-from lossless.tui import actions, reads, screens
+from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import ConversationDialog
 from lossless.tui.screens.page import MOVE_KEYS
 from lossless.tui.screens.surgery import SurgeryScreen
@@ -188,10 +188,8 @@ class SummariesScreen(SurgeryScreen):
     # --- the pane ---
 
     def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
-        if isinstance(event.node.data, str):
-            self.open_summary(event.node.data)
-        elif event.node.data is not None:
-            self.open_message(event.node.data)
+        if event.node.data is not None:
+            self.open_reference(event.node.data)
 
     # --- keys ---
 
@@ -204,7 +202,7 @@ class SummariesScreen(SurgeryScreen):
 
     def on_tree_node_selected(self, event: SummaryTree.NodeSelected[RowId]) -> None:
         if isinstance(event.node.data, int):
-            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, event.node.data))
+            self.go_to(self.conversation_id, event.node.data)
         else:
             self.action_expand()
 
