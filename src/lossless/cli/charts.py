@@ -243,9 +243,6 @@ def graph_dot(graph: SummaryGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-# --- pieces ------------------------------------------------------------------------------------------------------
-
-
 def _heading(graph: SummaryGraph) -> str:
     if not graph.shapes:
         return "nothing was summarised yet"
@@ -459,9 +456,6 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
     for title, values in charts.items():
         if any(values):
             print_column_chart(screen, title, values, (days[0]["day"], days[-1]["day"]))
-
-
-# --- the whole screen ---
 
 
 @command("tui")

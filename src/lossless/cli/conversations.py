@@ -247,9 +247,6 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
     }
 
 
-# --- the new spellings -----------------------------------------------------------------------------------------
-
-
 @command("list")
 @options.since_options
 @options.paging_options("conversations", int)

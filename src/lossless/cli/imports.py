@@ -406,9 +406,6 @@ _HELP = """Store transcripts as conversations: {where}.
 openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
 
 
-# --- of any kind -----------------------------------------------------------------------------------------------
-
-
 @command(_AUTO)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
 @when_option("--since", _ABOUT_SINCE)

@@ -40,9 +40,6 @@ _NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
 
 
-# --- lcm alone -----------------------------------------------------------------------------------------------
-
-
 def show_overview(invocation: Invocation) -> None:
     """What `lcm` alone says: what is kept and what to do next, or what could be kept and how to begin."""
     invocation.format = invocation.format or "table"
@@ -139,9 +136,6 @@ def _can_ask(invocation: Invocation) -> bool:
     return not invocation.as_json and failures.is_at_terminal()
 
 
-# --- lcm init ------------------------------------------------------------------------------------------------
-
-
 @command("init")
 @click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
 @click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
@@ -220,8 +214,6 @@ class _Setup:
                 example = self._example(engine) or example
         self._finish(example)
 
-    # --- questions ---
-
     def _ask(self, question: str, *, default: bool = True) -> bool:
         return click.confirm(question, default=default, err=True) if self.asks else default
 
@@ -271,8 +263,6 @@ class _Setup:
             click.echo(f"  {name:<28}{about}", err=True)
         answer = str(click.prompt("Model", default=_NO_MODEL, err=True)).strip()
         return None if answer.lower() in ("", _NO_MODEL) else answer
-
-    # --- work ---
 
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
         """Import a little of each program, the newest first; returns what is left."""
@@ -366,8 +356,6 @@ class _Setup:
         given = map(shlex.quote, self.invocation.chosen_files)
         return found | {"command": " ".join(["lcm", *given, "recall", f'"{found["words"]}"'])}
 
-    # --- the end ---
-
     def _unread(self, found: Sequence[LocalHistory]) -> list[Path]:
         from lossless.transfer.transcripts import unread_files
 
@@ -399,8 +387,6 @@ class _Setup:
         self.problems.append(text)
         self._say(f"Problem: {text}")
 
-
-# --- a question that has an answer ---------------------------------------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]{5,16}")
 _TRIED_CONVERSATIONS, _TRIED_MESSAGES = 12, 8

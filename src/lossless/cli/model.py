@@ -150,9 +150,6 @@ source_time_options = gathered(
 )
 
 
-# --- lcm model -----------------------------------------------------------------------------------------------
-
-
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 #: What a model is tried on: a few lines of a transcript.
 _SAMPLE = Prompt(

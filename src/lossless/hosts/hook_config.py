@@ -102,9 +102,6 @@ def is_hook_command(command: Any) -> bool:
     return bool(words) and PurePath(words[0]).name.removesuffix(".exe") == "lcm-hook"
 
 
-# --- MCP servers ----------------------------------------------------------------------------------
-
-
 def with_server(config: dict[str, Any], command: Sequence[str]) -> dict[str, Any]:
     """A config with our MCP server; raises BadInput when the name is taken by another one."""
     new = copy.deepcopy(config)

@@ -110,8 +110,6 @@ def _tool(windows: WindowSync, name: str, help: str, schema: Raw) -> StructuredT
     return StructuredTool(name=name, description=help, args_schema=schema, func=call, coroutine=acall)
 
 
-# --- messages ---
-
 #: Who speaks in OpenAI's API.
 _ROLES = ("system", "developer", "user", "assistant", "tool")
 #: Blocks that are shown as they are, where they can be.

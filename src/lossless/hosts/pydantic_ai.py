@@ -96,9 +96,6 @@ def _overhead_and_model(request: ModelRequestContext) -> tuple[int, str | None]:
     return overhead_tokens(words, tools), getattr(request.model, "model_name", None) or None
 
 
-# --- messages ---
-
-
 def from_pydantic(windows: WindowSync, history: Iterable[ModelMessage]) -> Iterator[Raw]:
     """Chat messages: one for each part of a request, one for a response; each carries what it came from."""
     for message in history:

@@ -124,9 +124,6 @@ class EventLog:
             os.close(handle)
 
 
-# --- allowed fields -------------------------------------------------------------------------------------------
-
-
 def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields that may be logged, in order: counts and short identifiers."""
     kept: dict[str, object] = {}
@@ -162,9 +159,6 @@ def format_line(event: str, fields: Mapping[str, object]) -> str:
         is_plain = re.fullmatch(r"[^\s\"=]+", text)
         shown += f" {name}={text if is_plain else json.dumps(text, ensure_ascii=False)}"
     return shown
-
-
-# --- files ----------------------------------------------------------------------------------------------------
 
 
 def _make_folder(folder: Path, *, is_ours: bool) -> None:

@@ -84,13 +84,8 @@ class ModelPrice:
     cache_write: float | None = None
 
 
-# --- how they are read and written --------------------------------------------------------------------------
-
-
 class RecordList(ValueKind):
     """Records that a config file holds as a list or an object; `schema_` describes it, `from_text` reads a variable."""
-
-    __slots__ = ("dump_all", "from_text", "read_all", "record", "schema_", "sentence", "word")
 
     def __init__(
         self,

@@ -41,7 +41,6 @@ class ValueKind(ABC):
     users.
     """
 
-    __slots__ = ()
     word = "value"
     json_type = "string"
     sentence = ""
@@ -74,7 +73,6 @@ class ValueKind(ABC):
 class Flag(ValueKind):
     """True or false. An environment variable is `default` unless it is literally the other word."""
 
-    __slots__ = ("default",)
     word = json_type = "boolean"
     sentence = "true or false"
 
@@ -104,8 +102,6 @@ class Number(ValueKind):
 
     `outside` says how an out-of-range whole number in the environment is handled.
     """
-
-    __slots__ = ("high", "json_type", "low", "outside", "whole", "word")
 
     def __init__(
         self,
@@ -174,8 +170,6 @@ class TextValue(ValueKind):
     blank environment variable means; `is_lenient` ignores others that fail the test, for variables of the system.
     """
 
-    __slots__ = ("blank", "is_lenient", "sentence", "test", "word", "words")
-
     def __init__(
         self,
         word: str,
@@ -216,8 +210,6 @@ def one_of(*words: str) -> TextValue:
 
 class TextList(ValueKind):
     """A list of texts that pass a test; comma-separated in the environment, where blank means `blank`."""
-
-    __slots__ = ("blank", "item", "sentence", "test", "word")
 
     def __init__(
         self,
@@ -294,9 +286,6 @@ PATH, BLANKABLE_PATH = (
     TextValue("path", "a path", lambda text: bool(text.strip()) and "\0" not in text, blank) for blank in (UNSET, None)
 )
 TIME_ZONE = TextValue("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)
-
-
-# --- one setting ---------------------------------------------------------------------------------------------
 
 
 class SettingAlias(NamedTuple):

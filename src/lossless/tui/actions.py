@@ -44,9 +44,6 @@ class PlannedChange:
     apply: Callable[[Engine], str]
 
 
-# --- plans ---------------------------------------------------------------------------------------------------
-
-
 def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
     """What a summary was made of goes back into the context."""
     plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
@@ -87,9 +84,6 @@ def plan_repair(access: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
 
 def _rewrite_preview(access: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
     return "\n".join([f"written by: {writer_names(access)}", plan.text, *(f"! {reason}" for reason in blocked)])
-
-
-# --- deeds ---------------------------------------------------------------------------------------------------
 
 
 def write_drafts(

@@ -157,8 +157,6 @@ class TerminalApp(App[None]):
             await pilot.pause(_QUIET_SECONDS)
             rounds = 0 if any(not worker.is_finished for worker in self.workers) else rounds + 1
 
-    # --- keys ---
-
     def action_show_help(self) -> None:
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()

@@ -198,8 +198,6 @@ def _merged(bridge: Bridge, *, is_sure: bool) -> str:
     return f"{len(plans)} sessions merged."
 
 
-# --- how the archive and one conversation are ---
-
 #: How long ago a call of the model may be to be told of.
 _RECENT = timedelta(days=1)
 

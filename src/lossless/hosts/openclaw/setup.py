@@ -156,9 +156,6 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
 
 
-# --- in ---
-
-
 def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup) -> None:
     was_there = _is_installed(document)
     if not was_there:
@@ -275,9 +272,6 @@ def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise BadInput(f"{name!r} must be an object; nothing was changed")
     return found
-
-
-# --- out ---
 
 
 def _remove(document: dict[str, Any], work: ConfigSetup) -> None:

@@ -183,8 +183,6 @@ class FocusScreen(SurgeryScreen):
             facts.append(("failed", brief.error))
         self.pane.show(DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content))
 
-    # --- keys ---
-
     def action_focus_on(self) -> None:
         def asked(question: str | None) -> None:
             if question is not None:

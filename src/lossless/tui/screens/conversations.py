@@ -141,8 +141,6 @@ class SessionsScreen(PaneScreen):
         if self._next is not None and self.rows.is_at_end:
             self._read_page(self._next)
 
-    # --- what can be read next to the list ---
-
     def _preview(self, row: ConversationRow) -> None:
         id_ = row.conversation_id
 
@@ -234,8 +232,6 @@ class ConversationScreen(PaneScreen):
 
         self.call_after_refresh(focus)
 
-    # --- windows ---
-
     def load(self) -> None:
         if (aim := self._aim) is not None:
             self._turn(partial(reads.messages_around, message_id=aim), choose=f"{aim}")
@@ -275,8 +271,6 @@ class ConversationScreen(PaneScreen):
         at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
         return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
-    # --- the chosen message, in the list and in the text ---
-
     def highlighted(self, key: str) -> None:
         self.reader.choose(key)
 
@@ -288,8 +282,6 @@ class ConversationScreen(PaneScreen):
 
     def _read_chosen(self) -> DetailView:
         return reads.message_detail(self.access.browse, int(self.rows.chosen or 0), self.lcm.times)
-
-    # --- keys ---
 
     def action_whole(self) -> None:
         if self.rows.chosen is not None:

@@ -295,8 +295,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self._is_loading = False
         self._shown: str | None = None
 
-    # --- what is on it ---
-
     def compose(self) -> ComposeResult:
         with Horizontal(id="head"):
             yield Static(markup=False, id="where")
@@ -360,8 +358,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         else:
             self.app.push_screen(screens.conversations.ConversationScreen(conversation_id, number))
 
-    # --- reading ---
-
     def on_mount(self) -> None:
         self.action_reload()
 
@@ -398,8 +394,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:
             self.load()
-
-    # --- keys ---
 
     def action_reload(self) -> None:
         self._shown = None
@@ -465,8 +459,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
 
     def action_bottom(self) -> None:
         self.rows.choose(-1)
-
-    # --- the table ---
 
     @property
     def rows(self) -> RowTable:

@@ -103,8 +103,6 @@ class SessionFilesScreen(SurgeryScreen):
         else:
             self.app.push_screen(screens.transcript.TranscriptScreen(file.path))
 
-    # --- keys ---
-
     @property
     def _chosen(self) -> SessionFile | None:
         return self.listed.get(self.rows.chosen or "")

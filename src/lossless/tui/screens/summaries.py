@@ -81,8 +81,6 @@ class SummariesScreen(SurgeryScreen):
     def summaries(self) -> SummaryTree:
         return self.query_one(SummaryTree)
 
-    # --- the top ---
-
     def load(self) -> None:
         count = max(BATCH, len(self._tops()))
         self.reading(lambda: read_top(self.access.browse, self.conversation_id, count), self._show)
@@ -134,8 +132,6 @@ class SummariesScreen(SurgeryScreen):
         if child.children:
             self._go_down(child)
 
-    # --- branches ---
-
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[RowId]) -> None:
         if isinstance(event.node.data, str) and not event.node.children:
             self._read_branch(event.node, f"below {event.node.data}")
@@ -185,13 +181,9 @@ class SummariesScreen(SurgeryScreen):
             end="",
         )
 
-    # --- the pane ---
-
     def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
         if event.node.data is not None:
             self.open_reference(event.node.data)
-
-    # --- keys ---
 
     def _need(self) -> str | None:
         node = self.summaries.cursor_node

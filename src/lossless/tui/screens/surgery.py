@@ -54,8 +54,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
     def on_unmount(self) -> None:
         self._stop()
 
-    # --- the thread that writes ---
-
     def _accept(self, draft: SummaryDraft) -> bool:
         """Wait for the word about a draft; raises KeyboardInterrupt when there are to be no more."""
         self._go_on()
@@ -96,8 +94,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         if self.is_attached:
             self.dismiss(_NOTHING)
 
-    # --- what is shown ---
-
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
         place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
@@ -111,8 +107,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"
         keys += f"   d {'whole text' if self._shows_diff else 'diff'}{'   A accept all' if is_many else ''}   Esc stop"
         self.draw(f"{draft.summary_id}  {self._done + 1}/{self._count}  {sizes}", shown, keys)
-
-    # --- keys ---
 
     def action_yes(self) -> None:
         if self._state == "preview":
@@ -162,8 +156,6 @@ class SurgeryScreen(PaneScreen):
         """The archive is another one: show it."""
         self.action_reload()
 
-    # --- one surgery ---
-
     def propose(self, plan: Callable[[], PlannedChange], other: tuple[str, Callable[[], None]] | None = None) -> None:
         """Plan, show the preview, and carry it out when it is confirmed."""
 
@@ -212,8 +204,6 @@ class SurgeryScreen(PaneScreen):
     def action_undo(self) -> None:
         if (id_ := self.conversation_id) is not None:
             self.propose(lambda: actions.plan_undo(self.access.engine, id_))
-
-    # --- rewriting ---
 
     def propose_rewriting(self, plan: Callable[[], PlannedRewrite]) -> None:
         """Plan, show what would be asked, then draft after draft."""

@@ -189,8 +189,6 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         if self._scroll is None and self.is_attached:
             self.where(self.name_of_file, "it cannot be read")
 
-    # --- windows ---
-
     def load(self) -> None:
         if self._scroll is None:
             self.where(self.name_of_file, "reading …")
@@ -225,8 +223,6 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         last = min(len(self._scroll), self._first + self._window_size)
         older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
         return f"{older}{self._first + 1:,} … {last:,} of {len(self._scroll):,}{newer}"
-
-    # --- keys ---
 
     def action_older(self) -> None:
         if self._first:
@@ -302,8 +298,6 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     def highlighted(self, key: str) -> None:
         self.pane.show(self.listed[key].detail(self.lcm.times))
-
-    # --- keys ---
 
     def action_import(self) -> None:
         self.propose(lambda: actions.plan_import(self.access, self.path))
