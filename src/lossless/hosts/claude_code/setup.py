@@ -16,19 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
+from lossless.hosts import hook_config
 from lossless.hosts.config_files import FileEdit, edits_adding, edits_restoring, read_object, read_text, write_object
-from lossless.hosts.hook_config import (
-    SERVER_NAME,
-    HostFiles,
-    command_in,
-    events_with_hooks,
-    is_own_server,
-    options_in,
-    with_hooks,
-    with_server,
-    without_hooks,
-    without_server,
-)
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import edit_json5
 from lossless.settings.load import value_at
@@ -58,42 +47,42 @@ description: >-
 _NOTE = "it was changed by hand and is left as it is"
 
 
-def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
+def user_files(env: Mapping[str, str] = os.environ) -> hook_config.HostFiles:
     """The files of a person, for all projects."""
     home = Path(env.get("HOME") or Path.home())
     chosen = env.get("CLAUDE_CONFIG_DIR")
     folder = expand_path(chosen) if chosen else home / ".claude"
     servers = folder / ".claude.json" if chosen else home / ".claude.json"
-    return HostFiles(folder / "settings.json", servers, _skill_in(folder))
+    return hook_config.HostFiles(folder / "settings.json", servers, _skill_in(folder))
 
 
-def project_files(project: Path) -> HostFiles:
+def project_files(project: Path) -> hook_config.HostFiles:
     """The files of one project."""
     folder = project / ".claude"
-    return HostFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
+    return hook_config.HostFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
 
 
 def _skill_in(folder: Path) -> Path:
     return folder / "skills" / "lossless-recall" / "SKILL.md"
 
 
-def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
+def install_edits(places: hook_config.HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
     settings, servers, (hook, server) = places.settings, places.servers, commands
-    put_hooks = json_change(settings, lambda found: with_hooks(found, hook, EVENTS))
-    put_server = json_change(servers, lambda found: with_server(found, server))
+    put_hooks = json_change(settings, lambda found: hook_config.with_hooks(found, hook, EVENTS))
+    put_server = json_change(servers, lambda found: hook_config.with_server(found, server))
     return in_order(
-        edits_adding(settings, put_hooks, json_change(settings, without_hooks)),
-        edits_adding(servers, put_server, json_change(servers, without_server)),
+        edits_adding(settings, put_hooks, json_change(settings, hook_config.without_hooks)),
+        edits_adding(servers, put_server, json_change(servers, hook_config.without_server)),
         [_skill_edit(places.skill, skill_text())],
     )
 
 
-def uninstall_edits(places: HostFiles) -> list[FileEdit]:
+def uninstall_edits(places: hook_config.HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
     return in_order(
-        edits_restoring(places.settings, json_change(places.settings, without_hooks)),
-        edits_restoring(places.servers, json_change(places.servers, without_server)),
+        edits_restoring(places.settings, json_change(places.settings, hook_config.without_hooks)),
+        edits_restoring(places.servers, json_change(places.servers, hook_config.without_server)),
         [_skill_edit(places.skill, None)],
     )
 
@@ -103,9 +92,9 @@ def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
-def own_server(places: HostFiles) -> Any:
+def own_server(places: hook_config.HostFiles) -> Any:
     """The entry of our MCP server; None where there is none."""
-    return value_at(read_object(places.servers, read_text(places.servers)), ("mcpServers", SERVER_NAME))
+    return value_at(read_object(places.servers, read_text(places.servers)), ("mcpServers", hook_config.SERVER_NAME))
 
 
 def json_change(path: Path, change: Change) -> Callable[[str | None], str | None]:
@@ -175,7 +164,7 @@ def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
     return SetupCheck(name, ok, detail, "" if ok else hint)
 
 
-def check_setup(host: Any, places: HostFiles, again: str, archive: str) -> list[SetupCheck]:
+def check_setup(host: Any, places: hook_config.HostFiles, again: str, archive: str) -> list[SetupCheck]:
     """Whether all that a host needs is there; `again` is the command that puts it there, `archive` the usual one."""
     hooks = read_object(places.settings, read_text(places.settings))
     checks = [check_host(*host.PROGRAM), *check_hooks(hooks, places.settings, host.EVENTS, again)]
@@ -186,7 +175,7 @@ def check_setup(host: Any, places: HostFiles, again: str, archive: str) -> list[
     if places.skill is not None:
         is_there = read_text(places.skill) is not None
         checks.append(_check("skill", is_there, str(places.skill), f"Run `{again}`."))
-    return [*checks, check_archive(options_in(command_in(hooks, None) or ())[0] or archive)]
+    return [*checks, check_archive(hook_config.options_in(hook_config.command_in(hooks, None) or ())[0] or archive)]
 
 
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
@@ -208,7 +197,7 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:
     """Whether every event calls a hook that can be started, and how long that takes."""
-    found = events_with_hooks(settings)
+    found = hook_config.events_with_hooks(settings)
     missing = [event for event in events if event not in found]
     detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
     checks = [_check("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`")]
@@ -240,8 +229,8 @@ def _check_command(command: str) -> SetupCheck:
 
 def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
     """Whether the MCP server is known to the host and can be started."""
-    checks = [_check("MCP server", is_own_server(server), str(path), f"Run `{again}`.")]
-    if is_own_server(server):
+    checks = [_check("MCP server", hook_config.is_own_server(server), str(path), f"Run `{again}`.")]
+    if hook_config.is_own_server(server):
         detail = f"{server['command']} {' '.join(map(str, server['args']))}"
         can_start = shutil.which(server["command"]) is not None
         checks.append(_check("MCP command", can_start, detail, "Install lossless again."))
