@@ -111,15 +111,11 @@ def _dumped(message: ModelMessage) -> Any:
 
 
 def _response(message: ModelResponse) -> Raw:
-    calls = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
-        }
-        for part in message.parts
-        if isinstance(part, messages.ToolCallPart)
-    ]
+    calls = []
+    for part in message.parts:
+        if isinstance(part, messages.ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
     files = [_block(part.content) for part in message.parts if isinstance(part, messages.FilePart)]
     content = adapter.chat_content([*([adapter.text_block(message.text)] if message.text else []), *files])
     made = {"role": "assistant", "content": content or (None if calls else "")}

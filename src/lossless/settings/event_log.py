@@ -67,12 +67,8 @@ class EventLog:
 
     @staticmethod
     def of(settings: Settings, clock: Callable[[], datetime] = _now) -> EventLog:
-        return EventLog(
-            settings.independent_log_file_file,
-            settings.independent_log_file_max_file_bytes,
-            enabled=settings.independent_log_file_enabled,
-            clock=clock,
-        )
+        file, max_bytes = settings.independent_log_file_file, settings.independent_log_file_max_file_bytes
+        return EventLog(file, max_bytes, enabled=settings.independent_log_file_enabled, clock=clock)
 
     def log(self, event: str, level: LogLevel = "info", **fields: object) -> None:
         """Write a line; fields that are not on the allow list are dropped."""
