@@ -7,7 +7,7 @@ import os
 import stat
 import sys
 from collections import Counter
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
@@ -48,31 +48,23 @@ class InputLine:
     size: int = 0
     problem: str = ""
 
-    @property
-    def where(self) -> str:
-        return f"line {self.number}" if self.file is None else f"{self.file}, line {self.number}"
-
-    @property
-    def opening(self) -> str:
-        """The same where a sentence begins; a file keeps its name as it is."""
-        return f"Line {self.number}" if self.file is None else self.where
+    def where(self, line: str = "line") -> str:
+        return f"{line} {self.number}" if self.file is None else f"{self.file}, line {self.number}"
 
 
 def read_lines(
     stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
 ) -> Iterator[InputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
+    advance = advance or (lambda _: None)
     number = 0
     while raw := stream.readline(longest + 1):
         number += 1
-        too_long = len(raw) > longest
-        if advance:
-            advance(len(raw))
-        if too_long:
+        advance(len(raw))
+        if len(raw) > longest:
             while raw and not raw.endswith(b"\n"):  # the rest of the line
                 raw = stream.readline(1024 * 1024)
-                if advance:
-                    advance(len(raw))
+                advance(len(raw))
             yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
@@ -121,13 +113,11 @@ def _entry_id(value: Any) -> str | None:
 def _timestamp(value: Any) -> datetime | None:
     if value is None:
         return None
-    try:
+    with suppress(ValueError, OverflowError, OSError):
         if isinstance(value, str):
             return parse_time(value)
         if type(value) in (int, float):
             return from_epoch(value)
-    except (ValueError, OverflowError, OSError):
-        pass
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
 
 
@@ -239,7 +229,9 @@ class BatchAppender:
         try:
             self._run(engine, lines)
         except (LosslessError, CommandFailed) as error:
-            raise failures.with_details(error, **self.data(), soFar=self.so_far) from error
+            failure = failures.as_failure(error)
+            failure.details = {**failure.details, **self.data(), "soFar": self.so_far}
+            raise failure from None
         except KeyboardInterrupt:
             hint, data = self.so_far, self.data()
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None
@@ -263,7 +255,6 @@ class BatchAppender:
         self._store(engine, pending)
 
     def _store(self, engine: Engine, lines: list[InputLine]) -> None:
-        """Store a batch whole; a line that is no message ends the work, or is left out."""
         if not lines:
             return
         try:
@@ -285,7 +276,7 @@ class BatchAppender:
         self.messages += len(lines)
         self.counts.update({name: getattr(report, name) for name in _COUNTS})
         self.skipped.update(skip.reason[:120] for skip in report.skipped)
-        self.through = lines[-1].where
+        self.through = lines[-1].where()
 
     def _add_bad(self, line: InputLine) -> None:
         self.bad_count += 1
@@ -299,7 +290,7 @@ class BatchAppender:
         self._add_bad(bad)
         start = "Mend the line" if self.is_dry_run else "Mend the line and append from it on"
         hint = f"{self.so_far} {start}, or leave such lines out with --skip-bad."
-        message = f"{bad.opening}: {bad.problem}."
+        message = f"{bad.where('Line')}: {bad.problem}."
         raise failures.fail("bad_message", message, hint=hint, file=bad.file, line=bad.number)
 
 
@@ -324,11 +315,10 @@ def open_input(name: str) -> Iterator[BinaryIO]:
 
 
 def _file_size(stream: BinaryIO) -> int | None:
-    try:
+    with suppress(OSError, ValueError):
         found = os.fstat(stream.fileno())
-    except (OSError, ValueError):
-        return None
-    return found.st_size if stat.S_ISREG(found.st_mode) else None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+    return None
 
 
 @command("sync")
@@ -375,7 +365,7 @@ def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
         return window
     for line in read_lines(BytesIO(data), None):
         if line.problem:
-            raise _bad_window(line.opening, line.problem)
+            raise _bad_window(line.where("Line"), line.problem)
         window.append(line.item)
     return window
 
@@ -389,8 +379,7 @@ def print_append(screen: Screen, data: Data) -> None:
     if data["badLines"]:
         screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
         for bad in data["bad"]:
-            where = f"line {bad['line']}" if bad["file"] is None else f"{bad['file']}, line {bad['line']}"
-            screen.line(f"    {where}: {bad['reason']}")
+            screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
 
 
 def print_sync(screen: Screen, data: Data) -> None:

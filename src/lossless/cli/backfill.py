@@ -6,15 +6,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, result_json, with_hints
-from lossless.cli.commands import Invocation, command, id_type, number_option, text_type
+from lossless.cli.commands import Invocation, command, id_type, number_option, text_option
 from lossless.cli.model import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
-from lossless.cli.options import ConversationTarget, bad_option, combined, target_options, usage_error
+from lossless.cli.options import ConversationTarget, bad_option, gathered, target_options, usage_error
 from lossless.cli.output import to_json
 from lossless.cli.rewrite import prompt_dir_option
 from lossless.cli.screen import Data, Screen, styled
@@ -26,7 +26,7 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from lossless.engine import Engine
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
 
+_HARD_FANOUT = "The fewest that are condensed together when too many tokens are left"
 #: Settings that options give for this time: the option, the least value, and what it says.
 _NUMBERS = {
     "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
@@ -41,25 +42,24 @@ _NUMBERS = {
     "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
     "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
     "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
-    "condensed_min_fanout_hard": (
-        "--hard-fanout",
-        2,
-        "The fewest that are condensed together when too many tokens are left",
-    ),
+    "condensed_min_fanout_hard": ("--hard-fanout", 2, _HARD_FANOUT),
 }
 
 
-number_options = combined(
+number_options = gathered(
+    "numbers",
+    dict,
     *(
         number_option(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
         for name, (option, minimum, about) in _NUMBERS.items()
-    )
+    ),
+    names=_NUMBERS,
 )
 
 
-def apply_numbers(settings: Settings, more: Data) -> Settings:
+def apply_numbers(settings: Settings, numbers: Mapping[str, int | None]) -> Settings:
     """The settings with the numbers that were given: they win over the rules for some sessions, too."""
-    given = {name: more[name] for name in _NUMBERS if more[name] is not None}
+    given: Data = {name: number for name, number in numbers.items() if number is not None}
     if not given:
         return settings
     rules = settings.context_threshold_overrides
@@ -74,94 +74,50 @@ def apply_numbers(settings: Settings, more: Data) -> Settings:
 
 
 def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
-    """The summaries in a context, in order."""
     items = engine.browse.context_items(conversation_id)
     return tuple(item.summary_id for item in items if isinstance(item, SummaryItem))
 
 
-@command("backfill")
-@target_options(required=False)
-@click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part.")
-@click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages.")
-@click.option("--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards.")
-@click.option("--title", type=text_type, help="Give the conversation this title, if it has none.")
-@number_options
-@number_option(
-    "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
-)
-@prompt_dir_option
-@click.option(
-    "--model",
-    metavar="[NAME]",
-    is_flag=False,
-    flag_value="",
-    help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
-)
-@provider_option
-@base_url_option
-@click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many.")
-@apply_options
-def backfill(invocation: Invocation, /, target: ConversationTarget | None, is_real: bool, **more: Any) -> None:
-    """Fold the older history of one conversation, or of all, into summaries.
-
-    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
-    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
-    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
-    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
-    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
-    """
-    asked = _settings_for_run(invocation, more)
-    how = BackfillOptions(more["model"] is not None, more["fresh_tail"], more["recompact"], more["single_root"])
-    run = _BackfillRun(invocation, asked, how, more["limit"], more["title"], more["transplant_to"])
-    if target is None and run.has_follow_up:
-        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
-    if more["transplant_to"] is not None and more["limit"] is not None:
-        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
-    with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():
-        data, planned = run.plan(engine, target, is_real=is_real)
-    if is_real and (planned or run.has_follow_up):
-        confirm(run.question(planned), more["yes"])
-        data |= run.carry_out(planned, more["prompt_dir"])
-    is_well = all(item.get("ok", True) for item in data["items"])
-    invocation.emit("backfill", _print_plan if data["dryRun"] else _print_done, data, ok=is_well)
-
-
-def _settings_for_run(invocation: Invocation, more: Data) -> Settings:
-    """The settings for this command: the model and the numbers that it names."""
-    model, provider, base_url = more["model"], more["provider"], more["base_url"]
-    if model is None and (provider is not None or base_url is not None or more["prompt_dir"] is not None):
-        raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
-    asked = apply_numbers(settings_with_model(invocation, ModelChoice(model or None, provider, base_url)), more)
-    if model is not None and not Summariser(asked).has_model:
-        hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
-        raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
-    return asked
-
-
 @dataclass(frozen=True, slots=True)
 class _BackfillRun:
-    invocation: Invocation
-    asked: Settings
-    how: BackfillOptions
-    limit: int | None
-    title: str | None
+    single_root: bool
+    recompact: bool
     transplant_to: int | None
+    title: str | None
+    numbers: Mapping[str, int | None]
+    fresh_tail: int | None
+    prompt_dir: Path | None
+    model: str | None
+    provider: str | None
+    base_url: str | None
+    limit: int | None
+    is_real: bool
+    yes: bool
+
+    def settings(self, invocation: Invocation) -> Settings:
+        """The settings for this command: the model and the numbers that it names."""
+        if self.model is None and (self.provider, self.base_url, self.prompt_dir) != (None, None, None):
+            raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+        named = ModelChoice(self.model or None, self.provider, self.base_url)
+        asked = apply_numbers(settings_with_model(invocation, named), self.numbers)
+        if self.model is not None and not Summariser(asked).has_model:
+            hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
+            raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
+        return asked
+
+    @property
+    def how(self) -> BackfillOptions:
+        return BackfillOptions(self.model is not None, self.fresh_tail, self.recompact, self.single_root)
 
     @property
     def has_follow_up(self) -> bool:
         """Whether a title or a copy is wanted after the folding."""
         return self.title is not None or self.transplant_to is not None
 
-    @property
-    def writer(self) -> str:
-        return writer_name(self.asked) if self.how.may_ask_model else EXTRACTIVE_MODEL
-
-    def plan(
-        self, engine: Engine, target: ConversationTarget | None, *, is_real: bool
-    ) -> tuple[Data, list[BackfillPlan]]:
+    def plan(self, engine: Engine, target: ConversationTarget | None, writer: str) -> tuple[Data, list[BackfillPlan]]:
         """What there is to do, for the envelope; and the conversations in which there is something to do."""
         ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
-        exact = not self.how.may_ask_model and not is_real
+        exact = not self.how.may_ask_model and not self.is_real
         found, remaining = [], self.limit if exact else None
         for id_ in ids:
             one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=remaining)
@@ -173,40 +129,45 @@ class _BackfillRun:
         planned = found if self.has_follow_up else [one for one in found if not one.is_idle]
         data = {
             "conversations": len(ids),
-            "dryRun": not is_real,
+            "dryRun": not self.is_real,
             "backup": None,
-            "writer": self.writer,
+            "writer": writer,
             "exact": exact,
             "summaries": sum(len(one.passes) for one in planned),
-            "items": [_item(one) for one in planned],
+            "items": [
+                _named(one)
+                | {
+                    "summaries": len(one.passes),
+                    "tokens": sum(w.tokens for w in one.passes if w.kind == "leaf")
+                    or sum(w.tokens for w in one.passes),
+                    "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
+                    "roots": one.roots,
+                }
+                for one in planned
+            ],
             "title": None,
             "transplant": None,
         }
         return data | after, planned
 
-    def question(self, planned: list[BackfillPlan]) -> str:
-        """What a person is asked first."""
+    def carry_out(self, invocation: Invocation, asked: Settings, planned: list[BackfillPlan], writer: str) -> Data:
+        """Ask, fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
         count = count if self.limit is None else min(count, self.limit)
-        made = f"about {count} summaries in {len(planned)} conversation{'' if len(planned) == 1 else 's'}"
+        made = f"about {count} summaries in {plural(len(planned), 'conversation')}"
         gone = sum(len(one.unfolded.summary_ids) for one in planned if one.unfolded is not None)
         instead = f" instead of the {gone} that are there" if gone else ""
-        price = f", with {count} or more calls of {self.writer}" if self.how.may_ask_model else ""
+        price = f", with {count} or more calls of {writer}" if self.how.may_ask_model else ""
         copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
-        return f"Make {made}{instead}{price}{copied}?"
-
-    def carry_out(self, planned: list[BackfillPlan], prompt_dir: Path | None) -> Data:
-        """Fold, then what follows; for the envelope."""
-        count = sum(len(one.passes) for one in planned)
-        bar = self.invocation.progress("Folding", count if self.limit is None else min(count, self.limit))
+        confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
         items: list[Data] = []
         after: Data = {}
-        with self.invocation.engine(self.asked, Summariser(self.asked, prompt_folder=prompt_dir)) as engine:
+        with invocation.engine(asked, Summariser(asked, prompt_folder=self.prompt_dir)) as engine:
             copy = cache(lambda: engine.admin.copy("backfill").path)
             if any(not one.is_idle for one in planned):
                 copy()
             try:
-                with bar as advance:
+                with invocation.progress("Folding", count) as advance:
                     self._fold_all(engine, planned, items, advance)
             except KeyboardInterrupt:
                 hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
@@ -217,11 +178,7 @@ class _BackfillRun:
         return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
 
     def _fold_all(
-        self,
-        engine: Engine,
-        planned: list[BackfillPlan],
-        items: list[Data],
-        advance: Callable[[int], None] | None,
+        self, engine: Engine, planned: list[BackfillPlan], items: list[Data], advance: Callable[[int], None] | None
     ) -> None:
         remaining = self.limit
         progress = (lambda _work, _written: advance(1)) if advance else None
@@ -234,7 +191,6 @@ class _BackfillRun:
             items.append(_named(one) | plain)
 
     def _follow_up(self, engine: Engine, conversation: Conversation, backup: Callable[[str], Path]) -> Data:
-        """Give the title, and copy the summaries; what is done already is left."""
         title, copied, id_ = self._title(conversation), None, conversation.id
         if self.title is not None and title == "given":
             backup("backfill")
@@ -273,17 +229,59 @@ class _BackfillRun:
         return _transplant_json(target_id, "planned", work.text if work is not None and outlook.is_idle else "")
 
 
+@command("backfill")
+@target_options(required=False)
+@gathered(
+    "run",
+    _BackfillRun,
+    click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part."),
+    click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages."),
+    click.option(
+        "--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards."
+    ),
+    text_option("--title", help="Give the conversation this title, if it has none."),
+    number_options,
+    number_option(
+        "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
+    ),
+    prompt_dir_option,
+    click.option(
+        "--model",
+        metavar="[NAME]",
+        is_flag=False,
+        flag_value="",
+        help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
+    ),
+    provider_option,
+    base_url_option,
+    click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many."),
+    apply_options,
+)
+def backfill(invocation: Invocation, target: ConversationTarget | None, run: _BackfillRun) -> None:
+    """Fold the older history of one conversation, or of all, into summaries.
+
+    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
+    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
+    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
+    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
+    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
+    """
+    asked = run.settings(invocation)
+    if target is None and run.has_follow_up:
+        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
+    if run.transplant_to is not None and run.limit is not None:
+        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
+    writer = EXTRACTIVE_MODEL if run.model is None else writer_name(asked)
+    with invocation.reader(asked) as engine, with_hints(), engine.browse.reading():
+        data, planned = run.plan(engine, target, writer)
+    if run.is_real and (planned or run.has_follow_up):
+        data |= run.carry_out(invocation, asked, planned, writer)
+    is_well = all(item.get("ok", True) for item in data["items"])
+    invocation.emit("backfill", _print_plan if data["dryRun"] else _print_done, data, ok=is_well)
+
+
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
     return {"to": to, "status": status, "text": text, **result_json(report)}
-
-
-def _item(one: BackfillPlan) -> Data:
-    return _named(one) | {
-        "summaries": len(one.passes),
-        "tokens": sum(work.tokens for work in one.passes if work.kind == "leaf") or sum(w.tokens for w in one.passes),
-        "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
-        "roots": one.roots,
-    }
 
 
 def _named(one: BackfillPlan) -> Data:
@@ -307,11 +305,17 @@ def _print_plan(screen: Screen, data: Data) -> None:
 
 
 def _print_done(screen: Screen, data: Data) -> None:
+
+    def end(item: Data) -> str:
+        roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
+        gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
+        return f"{gone}{item['reason']}{roots}"
+
     screen.items(
         data["items"],
         "conversation:key, summaries:count, tokens=tokensBefore:count, after=tokensAfter:count, how it ended=end:rest",
         conversation=lambda item: item["sessionKey"] or item["conversationId"],
-        end=_how_it_ended,
+        end=end,
     )
     made = plural(data["summaries"], "summary", "summaries")
     screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
@@ -322,12 +326,6 @@ def _print_done(screen: Screen, data: Data) -> None:
     if data["backup"]:
         back = "`lcm undo` takes back the last one, `lcm restore` all of it."
         screen.line(styled(f"The copy from before is {data['backup']}; {back}", "dim"))
-
-
-def _how_it_ended(item: Data) -> str:
-    roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
-    gone = f"{plural(item['unfolded'], 'summary', 'summaries')} gave way; " if item["unfolded"] else ""
-    return f"{gone}{item['reason']}{roots}"
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:

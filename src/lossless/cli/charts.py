@@ -7,7 +7,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import re
-import sys
 from collections import defaultdict
 from contextlib import closing
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ from unicodedata import east_asian_width
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command
+from lossless.cli.commands import Invocation, command, file_option, folder_option
 from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
 from lossless.cli.output import preview
 from lossless.cli.screen import Data, Screen, joined, styled
@@ -209,9 +208,11 @@ def graph_svg(graph: SummaryGraph) -> str:
         f"<style>{_STYLE}</style>",
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
-        *_legend(width),
-        *_edges(edges, tops, margin),
     ]
+    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
+        pieces.append(f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>')
+        pieces.append(_text(at + 20, 70, about, "dim"))
+    pieces += _edges(edges, tops, margin)
     for depth, row in rows.items():
         top = tops[depth]
         name = "leaves" if depth == 0 else f"depth {depth}"
@@ -242,9 +243,6 @@ def graph_dot(graph: SummaryGraph) -> str:
     return "\n".join([*lines, "}", ""])
 
 
-# --- pieces ------------------------------------------------------------------------------------------------------
-
-
 def _heading(graph: SummaryGraph) -> str:
     if not graph.shapes:
         return "nothing was summarised yet"
@@ -255,12 +253,6 @@ def _heading(graph: SummaryGraph) -> str:
         f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(in_context):,} in the context "
         f"with {sum(shape.tokens for shape in in_context):,} tokens"
     )
-
-
-def _legend(width: int) -> Iterator[str]:
-    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
-        yield f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>'
-        yield _text(at + 20, 70, about, "dim")
 
 
 def _total(row: tuple[SummaryBox, ...]) -> str:
@@ -411,14 +403,8 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
                 "tokensInContext": sum(shape.tokens for shape in in_context),
             }
         )
-    return {
-        "conversationId": conversation_id,
-        "path": str(file),
-        "language": language,
-        "summaries": len(drawn.shapes),
-        "edges": len(drawn.edges),
-        "depths": rows,
-    }
+    counts = {"summaries": len(drawn.shapes), "edges": len(drawn.edges), "depths": rows}
+    return {"conversationId": conversation_id, "path": str(file), "language": language, **counts}
 
 
 _HEIGHT = 5
@@ -438,15 +424,13 @@ def print_graph(screen: Screen, data: Data) -> None:
         screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
-def print_column_chart(
-    screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str], unit: str = "tokens"
-) -> None:
+def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str]) -> None:
     """Columns over time, with the largest value at the top of the axis; too few are no chart."""
     if len(values) < _LEAST:
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {round(max(values)):,} {unit}", "dim"))
+    screen.line(styled(f"{title}, at most {round(max(values)):,} tokens", "dim"))
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
         mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
@@ -465,32 +449,19 @@ def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
 
 def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
     """What models read and wrote, and what folds took out of contexts, day by day."""
-    if not days:
-        return
-    ends = (days[0]["day"], days[-1]["day"])
-    used = [day["inputTokens"] + day["outputTokens"] for day in days]
-    if any(used):
-        print_column_chart(screen, "Tokens read and written by models, by day", used, ends)
-    saved = [day["savedTokens"] for day in days]
-    if any(saved):
-        print_column_chart(screen, "Tokens that folds took out of contexts, by day", saved, ends)
-
-
-# --- the whole screen ---
+    charts = {
+        "Tokens read and written by models, by day": [day["inputTokens"] + day["outputTokens"] for day in days],
+        "Tokens that folds took out of contexts, by day": [day["savedTokens"] for day in days],
+    }
+    for title, values in charts.items():
+        if any(values):
+            print_column_chart(screen, title, values, (days[0]["day"], days[-1]["day"]))
 
 
 @command("tui")
-@click.option(
-    "--sessions",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with a host's session files; else those of OpenClaw's agents are found.",
-)
-@click.option(
-    "--screenshot",
-    metavar="FILE",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write a picture (SVG) of the screen instead of opening it; this needs no terminal.",
+@folder_option("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
+@file_option(
+    "--screenshot", "Write a picture (SVG) of the screen instead of opening it; this needs no terminal.", "FILE"
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
@@ -507,7 +478,7 @@ def tui(
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
-    if screenshot is None and not all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)):
+    if screenshot is None and not failures.is_at_terminal():
         hint = "Programs read the same with `lcm conversations`, `lcm summaries` and `lcm context`."
         raise failures.fail("no_terminal", "This needs a terminal.", hint=hint)
     if screenshot is not None:
@@ -521,7 +492,6 @@ def tui(
 def _run_tui(
     invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
 ) -> str:
-    """Show the screen until it is left, or return its picture."""
     from lossless.settings.load import ProcessEnvironment
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess

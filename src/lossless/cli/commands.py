@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import os.path
 import sys
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -72,6 +72,12 @@ class Invocation:
         return self._loaded
 
     @property
+    def chosen_files(self) -> list[str]:
+        """The options that name the archive and the config file, as far as they were given."""
+        options = (("--db", self.db), ("--config", self.config))
+        return [part for name, value in options if value for part in (name, value)]
+
+    @property
     def database_path(self) -> str:
         """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
@@ -82,10 +88,8 @@ class Invocation:
         """The archive that is meant, which must be a file."""
         path = self.database_path
         if "://" in path:
-            place = _without_passwords(path)
-            raise failures.fail(
-                "archive", f"An archive at {place} cannot be opened: only files can.", failures.DATABASE
-            )
+            message = f"An archive at {_without_passwords(path)} cannot be opened: only files can."
+            raise failures.fail("archive", message, failures.DATABASE)
         return path
 
     @property
@@ -214,10 +218,9 @@ class Invocation:
 
 
 def _has_bytes(path: str) -> bool:
-    try:
+    with suppress(OSError, ValueError):
         return os.path.getsize(path) > 0
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 def _expand_path(path: str | Path) -> Path:
@@ -290,6 +293,21 @@ def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, *
     return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
+def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
+    """An option with a folder; the command gets a `Path`."""
+    from pathlib import Path
+
+    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
+    return click.option(name, metavar="DIR", type=kind, help=help)
+
+
+def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
+    """An option with a file, there or not; the command gets a `Path`."""
+    from pathlib import Path
+
+    return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
+
+
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
     """An option with one of a few words, the first of them by default."""
     return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
@@ -320,11 +338,7 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
     _global("--create", is_flag=True, help="Make a new archive at the path of --db without asking."),
     _global("--config", metavar="PATH", type=text_type, help="The config file; else lossless.toml or openclaw.json."),
     _global("--openclaw-dir", metavar="PATH", type=text_type, help="OpenClaw's state folder; else ~/.openclaw."),
-    _global(
-        "--format",
-        type=click.Choice(["json", "table"]),
-        help="JSON or tables; by default tables at a terminal.",
-    ),
+    _global("--format", type=click.Choice(["json", "table"]), help="JSON or tables; by default tables at a terminal."),
     _global("--json", "format", flag_value="json", help="The same as --format json."),
     _global("--pretty", is_flag=True, help="Indent JSON."),
     _global("--version", is_flag=True, is_eager=True, callback=_print_version, help="Show the version."),

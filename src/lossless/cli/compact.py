@@ -127,19 +127,12 @@ def _pass_json(work: Pass) -> Data:
         f"msg#{item.message_id}" if isinstance(item, MessageItem) else item.summary_id
         for item in (work.items[0], work.items[-1])
     )
-    return {
-        "kind": work.kind,
-        "depth": work.depth,
-        "sources": len(work.items),
-        "firstSource": first,
-        "lastSource": last,
-        "tokens": work.tokens,
-    }
+    sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
+    return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
 
 
 def _written_json(written: WrittenSummary | None) -> Data:
-    """What a pass came to; a source that nothing makes smaller stays as it is."""
-    if written is None:
+    if written is None:  # a source that nothing makes smaller stays as it is
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
     return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
@@ -177,55 +170,40 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     if dry_run:
         click.get_current_context().invoke(debt)
         return
+    settings = invocation.loaded.settings
+    summariser, may_ask_model = Summariser(settings), not no_model
+    prepares = may_ask_model and settings.prepare_summaries and summariser.has_model
     with invocation.reader() as reader:
-        pending = len(reader.admin.pending())
-        has_files = not no_model and bool(Summariser(invocation.loaded.settings).describers)
-        has_files = has_files and reader.browse.undescribed_files() > 0
-        prepares = _prepares(invocation, may_ask_model=not no_model)
-        is_behind = reader.admin.is_behind
+        pending, is_behind = len(reader.admin.pending()), reader.admin.is_behind
+        has_files = may_ask_model and bool(summariser.describers) and reader.browse.undescribed_files() > 0
+    answer: Data = {"items": [], "paid": 0} | ({"prepared": 0} if prepares else {})
     if watch is not None:
         if invocation.shows_progress:
             click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
         # an interrupt and the signal to end are the way a watch ends, not a failure
         with suppress(KeyboardInterrupt), ended_by_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
-            _watch(invocation, engine, watch, may_ask_model=not no_model)
+            while True:
+                data = dict(answer)
+                try:
+                    _run_pending(engine, data, None, may_ask_model=may_ask_model)
+                except ArchiveLocked as error:  # a file that others hold for long is tried again next time
+                    click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
+                if data["items"] or data.get("prepared"):
+                    invocation.emit("worker", print_worker, data)
+                time.sleep(watch)
         return
-    items: list[Data] = []
-    prepared = 0
-    embeds = not no_model and bool(invocation.loaded.settings.embedder)
-    if pending or has_files or is_behind or prepares or embeds:
+    if pending or has_files or is_behind or prepares or (may_ask_model and settings.embedder):
         with invocation.progress("Compacting", pending) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
-            items = _run_pending(engine, advance, may_ask_model=not no_model)
-            prepared = engine.admin.prepare_summaries() if prepares else 0
-    invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
+            _run_pending(engine, answer, advance, may_ask_model=may_ask_model)
+    invocation.emit("worker", print_worker, answer)
 
 
-def _prepares(invocation: Invocation, *, may_ask_model: bool) -> bool:
-    settings = invocation.loaded.settings
-    return may_ask_model and settings.prepare_summaries and Summariser(settings).has_model
-
-
-def _watch(invocation: Invocation, engine: Engine, seconds: float, *, may_ask_model: bool) -> None:
-    """Rounds for ever; a file that others hold for long is tried again next time."""
-    prepares = _prepares(invocation, may_ask_model=may_ask_model)
-    while True:
-        items, prepared = [], 0
-        try:
-            items = _run_pending(engine, None, may_ask_model=may_ask_model)
-            prepared = engine.admin.prepare_summaries() if prepares else 0
-        except ArchiveLocked as error:
-            click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
-        if items or prepared:
-            invocation.emit("worker", print_worker, _worker_json(items, prepared if prepares else None))
-        time.sleep(seconds)
-
-
-def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[Data]:
+def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: bool) -> None:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
     done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
-    return [
+    data["items"] = items = [
         {
             "conversationId": id_,
             **pick_json(engine.browse.get(id_), "session_key", "session_id"),
@@ -236,12 +214,9 @@ def _run_pending(engine: Engine, advance: Any, *, may_ask_model: bool) -> list[D
         for id_, report in done
         if report is not None
     ]
-
-
-def _worker_json(items: list[Data], prepared: int | None) -> Data:
-    """What came of a round; `prepared` only where summaries are written ahead."""
-    data: Data = {"items": items, "paid": sum(item["isPaid"] for item in items)}
-    return data if prepared is None else data | {"prepared": prepared}
+    data["paid"] = sum(item["isPaid"] for item in items)
+    if "prepared" in data:
+        data["prepared"] = engine.admin.prepare_summaries()
 
 
 @command("debt")
@@ -255,16 +230,11 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
         owing = engine.admin.pending(archived=True)
         if target is not None:
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
-        items = [
-            {
-                "conversationId": id_,
-                **pick_json(engine.browse.get(id_), "session_key", "session_id", "active"),
-                "state": state,
-                **pick_json(owed, *_DEBT_FIELDS),
-            }
-            for id_ in owing
-            for owed, state in [engine.admin.debt(id_)]
-        ]
+        items = []
+        for id_ in owing:
+            named = pick_json(engine.browse.get(id_), "session_key", "session_id", "active")
+            owed, state = engine.admin.debt(id_)
+            items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
     due = sum(item["state"] == "due" for item in items)
     invocation.emit("debt", print_pending, {"items": items, "due": due})
 
@@ -321,13 +291,13 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
 def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
     """Every day from the first to the last on which something happened; days in between are there, too."""
     asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
-    known = sorted(day for day in {*asked, *folded} if _is_day(day))
-    if not known:
-        return []
-    first, last = date.fromisoformat(known[0]), date.fromisoformat(known[-1])
+    known = []
+    for day in {*asked, *folded}:
+        with suppress(ValueError):
+            known.append(date.fromisoformat(day))
     rows = []
-    for number in range((last - first).days + 1):
-        day = (first + timedelta(days=number)).isoformat()
+    for number in range((max(known) - min(known)).days + 1 if known else 0):
+        day = (min(known) + timedelta(days=number)).isoformat()
         call, fold = asked.get(day), folded.get(day)
         rows.append(
             {
@@ -341,12 +311,6 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
             }
         )
     return rows
-
-
-def _is_day(text: str) -> bool:
-    with suppress(ValueError):
-        return bool(date.fromisoformat(text))
-    return False
 
 
 def _savings(saved: list[TokensSaved]) -> Data:
@@ -387,20 +351,13 @@ def print_compaction(screen: Screen, data: Data) -> None:
     else:
         written = plural(len(data["summaryIds"]), "summary", "summaries")
         screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
-    screen.items(
-        passes,
-        "depth:right, sources:rest, tokens:count, summary:right, by",
-        sources=_sources_text,
-        summary=_size_text,
-        by=_writer_text,
-    )
+    columns = "depth:right, sources:rest, tokens:count, summary:right, by"
+    screen.items(passes, columns, sources=_sources_text, summary=_size_text, by=_writer_text)
     if not data["dryRun"]:
         calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
         until = f" Until {data['until']}." if data["until"] else ""
-        if not data["ok"]:
-            screen.line(styled(data["reason"].capitalize() + ".", "red"), until, calls)
-        elif data["reason"] != "compacted":
-            screen.line(styled(data["reason"].capitalize() + ".", "yellow"), until, calls)
+        if not data["ok"] or data["reason"] != "compacted":
+            screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until, calls)
         elif calls:
             screen.line(calls.strip())
         _print_advice(screen, data)
@@ -450,11 +407,8 @@ def print_pending(screen: Screen, data: Data) -> None:
     for item in data["items"]:
         until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
         state = styled(item["state"], _STATES.get(item["state"], ""))
-        screen.line(
-            styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold"),
-            state,
-            "" if until is None else f" until {screen.time(until)}",
-        )
+        name = styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold")
+        screen.line(name, state, "" if until is None else f" until {screen.time(until)}")
         size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
         sizes = f", {' of '.join(size)} tokens" if size else ""
         screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
@@ -477,21 +431,15 @@ def print_cost(screen: Screen, data: Data) -> None:
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
     saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"
     tokens = f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written"
-    screen.fields(
-        (
-            ("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"),
-            *((("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()),
-            ("Each turn saves", saved),
-        )
-    )
+    spent = (("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()
+    spent = (("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"), *spent)
+    screen.fields((*spent, ("Each turn saves", saved)))
     if data["spent"]:
         screen.gap()
-        screen.items(
-            data["spent"],
-            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
-            "cost:right",
-            cost=_least_cost,
+        columns = (
+            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
         )
+        screen.items(data["spent"], f"{columns}, cost:right", cost=_least_cost)
     if data["saved"]:
         screen.gap()
         columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"

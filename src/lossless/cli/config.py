@@ -15,7 +15,7 @@ from lossless.cli.commands import Command, Group, Invocation, command, dry_run_o
 from lossless.cli.options import bad_option, usage_error
 from lossless.cli.screen import Data, Screen, styled
 from lossless.errors import BadSetting
-from lossless.settings import LoadedSettings, to_config
+from lossless.settings import to_config
 from lossless.settings.load import (
     ProcessEnvironment,
     closest_name,
@@ -38,10 +38,9 @@ def show_settings(invocation: Invocation) -> None:
     Passwords in addresses are masked.
     """
     loaded = invocation.loaded
-    effective = to_config(loaded.settings)
     data = {
         "raw": _setting_json(dict(loaded.config)),
-        "effective": _setting_json(effective),
+        "effective": _setting_json(to_config(loaded.settings)),
         "sources": {key: str(source) for key, source in loaded.sources.items() if source.kind != "default"},
         "diagnostics": [
             {"kind": notice.kind, "name": notice.name, "source": str(notice.source), "message": notice.text}
@@ -57,42 +56,30 @@ def show_settings(invocation: Invocation) -> None:
 def get_setting(invocation: Invocation, path: str) -> None:
     """Show one setting: PATH is its key, such as freshTailCount or autoRotateSessionFiles.enabled."""
     loaded = invocation.loaded
-    setting = settings_by_key().get(path)
-    if setting is None and path in group_spellings():
-        data = _group(loaded, path)
-    elif setting is None:
-        raise _unknown(path, "not_found")
-    else:
+    setting, group = settings_by_key().get(path), group_spellings().get(path)
+    if setting is not None:
         given = [loaded.config[name] for name in setting.config_names if name in loaded.config]
-        data = {
-            "path": path,
-            "isSet": bool(given),
-            "rawValue": _setting_json(given[0]) if given else None,
-            "effectiveValue": _setting_json(setting.dump(getattr(loaded.settings, setting.attribute))),
-            "source": str(loaded.sources[setting.key]),
-        }
+        effective, sources = setting.dump(getattr(loaded.settings, setting.attribute)), [loaded.sources[setting.key]]
+    elif group is not None:
+        inside = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{group}.")}
+        given, effective = [inside] if inside else [], to_config(loaded.settings).get(group)
+        sources = [source for key, source in loaded.sources.items() if key.startswith(f"{group}.")]
+    else:
+        raise _unknown(path, "not_found")
+    data = {
+        "path": path,
+        "isSet": bool(given),
+        "rawValue": _setting_json(given[0]) if given else None,
+        "effectiveValue": _setting_json(effective),
+        "source": ", ".join(sorted(set(map(str, sources)))),
+    }
     invocation.emit("config.get", print_setting, data)
 
 
 def _unknown(path: str, code: str) -> failures.CommandFailed:
-    """The failure for a name that no setting has; it says which one is near."""
     meant = closest_name(path, key_spellings())
     hint = f"Did you mean {meant}?" if meant else "`lcm config show` shows all."
     return failures.fail(code, f"There is no setting {path!r}.", failures.NOT_FOUND, hint=hint, path=path)
-
-
-def _group(loaded: LoadedSettings, path: str) -> Data:
-    name = group_spellings()[path]
-    given = {key.partition(".")[2]: value for key, value in loaded.config.items() if key.startswith(f"{name}.")}
-    return {
-        "path": path,
-        "isSet": bool(given),
-        "rawValue": _setting_json(given) if given else None,
-        "effectiveValue": _setting_json(to_config(loaded.settings).get(name)),
-        "source": ", ".join(
-            sorted({str(source) for key, source in loaded.sources.items() if key.startswith(f"{name}.")})
-        ),
-    }
 
 
 @command("set", config, short_help="Write one setting into the config file.")

@@ -22,7 +22,7 @@ from lossless.cli.commands import (
 )
 from lossless.cli.options import ConversationTarget, budget_option, find_active, target_options, usage_error
 from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import Data, Screen, joined, role_text, styled
+from lossless.cli.screen import Data, Screen, joined, message_counts, role_text, styled
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
@@ -89,7 +89,22 @@ def context(
         if payload or prompt is not None or items:
             raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
         with invocation.reader() as engine:
-            invocation.emit("context-history", print_prompt_history, _history_json(engine, target.need(engine)))
+            conversation = target.need(engine)
+            receipts = engine.receipts(conversation, limit=_CHANGES)
+        data: Data = {
+            "conversationId": conversation.id,
+            **pick_json(conversation, "session_key", "session_id"),
+            "items": [
+                {
+                    **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
+                    "included": [{"id": id_, "form": form} for id_, form in one.included],
+                    "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
+                    "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
+                }
+                for one in receipts
+            ],
+        }
+        invocation.emit("context-history", print_prompt_history, data)
         return
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
@@ -100,22 +115,6 @@ def context(
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
     invocation.emit("context", print_context, data)
-
-
-def _history_json(engine: Engine, conversation: Conversation) -> Data:
-    return {
-        "conversationId": conversation.id,
-        **pick_json(conversation, "session_key", "session_id"),
-        "items": [
-            {
-                **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
-                "included": [{"id": id_, "form": form} for id_, form in one.included],
-                "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
-                "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
-            }
-            for one in engine.receipts(conversation, limit=_CHANGES)
-        ],
-    }
 
 
 def provider_request(prompted: Assembled, format: str) -> Data:
@@ -163,7 +162,6 @@ def _context_json(
 
 
 def _pins_and_focus_json(found: PromptReport) -> list[Data]:
-    """Pins and the focus brief, as far as they are in the prompt."""
     shown = [(f"pin_{pin.id}", "pin", estimate_tokens(pin.content), pin.at, pin.content) for pin in found.pins]
     if (brief := found.brief) is not None:
         shown.append((brief.id, "focus", brief.tokens, brief.created_at, brief.prompt))
@@ -178,20 +176,13 @@ def _item_json(item: PromptItem) -> Data:
     if row is None:
         return known
     if isinstance(row, MessageRow):
-        return known | {
-            "type": "message",
-            **pick_json(row, "message_id", "role", "token_count", "created_at"),
-            "preview": preview(row.content) or ", ".join(row.tools),
-        }
-    return known | {
-        "type": "summary",
-        **pick_json(row, "summary_id", "kind", "depth", "token_count", "earliest_at", "latest_at"),
-        "preview": preview(row.content),
-    }
+        facts = pick_json(row, "message_id", "role", "token_count", "created_at")
+        return known | {"type": "message", **facts, "preview": preview(row.content) or ", ".join(row.tools)}
+    facts = pick_json(row, "summary_id", "kind", "depth", "token_count", "earliest_at", "latest_at")
+    return known | {"type": "summary", **facts, "preview": preview(row.content)}
 
 
 def _group_messages(items: list[Data]) -> list[Data]:
-    """The items with neighbouring messages counted together."""
     listed: list[Data] = []
     for (kind, form), group in groupby(items, key=lambda item: (item.get("type"), item["form"])):
         run = list(group)
@@ -362,7 +353,6 @@ def _percent(share: float) -> str:
 
 
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
-    """A line of the context: a summary, a message, or a run of messages."""
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
     kind = item.get("type")
     if kind == "messages":
@@ -382,11 +372,9 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
 
 def print_pins(screen: Screen, data: Data) -> None:
     """What happened to a pin, if anything, and the pins."""
-    if data.get("pinned") is not None:
-        screen.line(
-            styled(f"Pin {data['pinned']} ", "bold"), f"is in every prompt of conversation {data['conversationId']}."
-        )
-        screen.undo(f"lcm unpin {data['pinned']} -s {data['conversationId']}")
+    if (pinned := data.get("pinned")) is not None:
+        screen.line(styled(f"Pin {pinned} ", "bold"), f"is in every prompt of conversation {data['conversationId']}.")
+        screen.undo(f"lcm unpin {pinned} -s {data['conversationId']}")
     elif "unpinned" in data:
         screen.line(f"Pin {data['unpinned']} was removed.")
     elif not data["items"]:
@@ -395,13 +383,12 @@ def print_pins(screen: Screen, data: Data) -> None:
 
 
 def print_new(screen: Screen, data: Data) -> None:
-    gone = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')}"
     sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
     if not data["messages"] and not data["summaries"]:
         screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
         return
     screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
-    screen.line(f"  {gone} left the context and stay in the archive")
+    screen.line(f"  {message_counts(data)} left the context and stay in the archive")
 
 
 def print_reset(screen: Screen, data: Data) -> None:

@@ -45,9 +45,8 @@ def list_conversations(invocation: Invocation, limit: int, start: PageStart | No
         ids = [row.conversation_id for row in page.rows]
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    invocation.emit(
-        "conversations.list", print_conversations, {"items": items}, options.pagination("conversations", limit, page)
-    )
+    pages = options.pagination("conversations", limit, page)
+    invocation.emit("conversations.list", print_conversations, {"items": items}, pages)
 
 
 @command("show", conversations)
@@ -85,7 +84,6 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
 
 
 def _row_json(row: Data) -> Data:
-    """A row by its columns, under JSON's names."""
     return {camel_case(name): value for name, value in row.items()}
 
 
@@ -94,10 +92,8 @@ def _tail_cap(settings: Settings) -> int | None:
 
 
 def _with_tail(row: ConversationRow, tail: list[MessageItem]) -> Data:
-    return options.row_json(row) | {
-        "freshTailMessages": len(tail),
-        "freshTailTokens": sum(item.tokens for item in tail),
-    }
+    sizes = {"freshTailMessages": len(tail), "freshTailTokens": sum(item.tokens for item in tail)}
+    return options.row_json(row) | sizes
 
 
 messages = Group("messages", help="List messages, show one, or show the fresh tail.")
@@ -235,12 +231,8 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
 def _summary_json(engine: Engine, summary_id: str) -> Data:
     found = engine.browse.summaries_by_id([summary_id])
     if not found:
-        raise failures.not_found(
-            f"No summary has id {summary_id!r}.",
-            hint="`lcm summary list` shows what is there.",
-            kind="summary",
-            id=summary_id,
-        )
+        hint = "`lcm summary list` shows what is there."
+        raise failures.not_found(f"No summary has id {summary_id!r}.", hint=hint, kind="summary", id=summary_id)
     sources, used_in = engine.browse.sources(summary_id), engine.browse.used_in(summary_id)
     messages = engine.browse.messages_by_id(engine.browse.source_messages(summary_id))
     return {
@@ -253,9 +245,6 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
             pick_json(row, "message_id", "seq", "role", "token_count", "created_at", "content") for row in messages
         ],
     }
-
-
-# --- the new spellings -----------------------------------------------------------------------------------------
 
 
 @command("list")
@@ -273,7 +262,6 @@ def list_command(invocation: Invocation, span: TimeRange | None, limit: int, sta
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
-    """How the user began."""
     rows = engine.browse.messages_by_id(engine.browse.messages_after(row.conversation_id, 0, 4))
     found = sorted((one for one in rows if one.content.strip()), key=lambda one: one.role != "user")
     return preview(found[0].content) if found else ""
@@ -491,11 +479,9 @@ def print_tail(screen: Screen, data: Data) -> None:
     selected, limits, whole = data["selected"], data["limits"], data["conversation"]
     cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
     screen.title(f"Fresh tail of conversation {data['conversationId']}")
-    screen.line(
-        f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens, of "
-        f"{whole['messages']:,} and {whole['tokens']:,}; "
-        f"protected: {limits['count']:,}{cap}"
-    )
+    shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
+    every = f"{whole['messages']:,} and {whole['tokens']:,}"
+    screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{cap}")
     for item in data["messages"]:
         _print_message_text(screen, item)
 

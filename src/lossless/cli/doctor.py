@@ -26,14 +26,8 @@ from lossless.cli.model import SourceTimes, writer_name
 from lossless.cli.options import ConversationTarget, budget_option, usage_error
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import (
-    DraftOptions,
-    draft_options,
-    emit_rewrites,
-    plan_repairs,
-    write_plans,
-)
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.rewrite import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans
+from lossless.cli.screen import Data, Screen, message_counts, styled
 from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
@@ -124,12 +118,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
 @text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
 @budget_option
 @draft_options(
-    click.option(
-        "--confirm/--dry-run",
-        "is_real",
-        default=False,
-        help="Do it; or only show what would be done, which is the default.",
-    )
+    click.option("--confirm/--dry-run", "is_real", help="Do it; or only show what would be done, which is the default.")
 )
 def apply_repairs(
     invocation: Invocation,
@@ -193,11 +182,8 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
     with planning(invocation) as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
-    data: Data = {
-        "items": [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found],
-        "applied": False,
-        "backup": None,
-    }
+    items = [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found]
+    data: Data = {"items": items, "applied": False, "backup": None}
     if work is not None and not dry_run:
         text = describe_close(work)
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
@@ -218,12 +204,9 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
         plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
     reports = []
     if is_real and plans:
+        question, text = f"Merge {len(plans)} sessions?", "\n".join(plan.text for plan in plans)
         reports = apply_confirmed(
-            invocation,
-            f"Merge {len(plans)} sessions?",
-            yes,
-            "\n".join(plan.text for plan in plans),
-            lambda engine: [engine.surgery.apply(plan) for plan in plans],
+            invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
     data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
     invocation.emit("doctor.rollover-splits", print_splits, data)
@@ -290,7 +273,6 @@ def _examine(invocation: Invocation, *, offline: bool) -> None:
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
-    """What only a proof of every row finds, by table."""
     wrong = defaultdict(list)
     for problem in proof.problems:
         if problem.severity == "error":
@@ -333,7 +315,13 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
     code 1 when one is found; each place is listed.
     """
     if absent is not None:
-        _prove_absent(invocation, absent, limit)
+        from lossless.maintenance.forget import prove_absence
+
+        invocation.reader().close()  # it must be there
+        proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
+        data = {**pick_json(proof, "ok", "files", "bytes"), "found": len(proof.traces)}
+        data |= {"traces": to_json(proof.traces[:limit]), "unreadable": list(proof.unreadable)}
+        invocation.emit("verify absent", print_absent, data, ok=proof.ok)
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
@@ -348,20 +336,6 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
         "problems": to_json(problems[:limit]),
     }
     invocation.emit("verify", print_verify, data, ok=found.ok)
-
-
-def _prove_absent(invocation: Invocation, source: str, limit: int) -> None:
-    from lossless.maintenance.forget import prove_absence
-
-    invocation.reader().close()  # it must be there
-    found = prove_absence(invocation.file_path, invocation.vault, phrases_in(source, "--absent-from"))
-    data = {
-        **pick_json(found, "ok", "files", "bytes"),
-        "found": len(found.traces),
-        "traces": to_json(found.traces[:limit]),
-        "unreadable": list(found.unreadable),
-    }
-    invocation.emit("verify absent", print_absent, data, ok=found.ok)
 
 
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
@@ -401,21 +375,18 @@ doctor.add_command(new_spelling(adopt, "adopt", "now"))
 
 def print_verify(screen: Screen, data: Data) -> None:
     for problem in data["problems"]:
-        colour = "red" if problem["severity"] == "error" else "yellow"
-        screen.line(
-            styled(f"{problem['severity']} ", colour), f"{problem['table']} {problem['id']}: {problem['detail']}"
-        )
+        severity = styled(f"{problem['severity']} ", "red" if problem["severity"] == "error" else "yellow")
+        screen.line(severity, f"{problem['table']} {problem['id']}: {problem['detail']}")
     unlisted = data["errors"] + data["warnings"] - len(data["problems"])
     if unlisted > 0:
         screen.line(styled(f"and {unlisted:,} more; see them with --limit", "dim"))
     if data["problems"]:
         screen.gap()
-    checked = f"{plural(data['messages'], 'message')}, {plural(data['summaries'], 'summary', 'summaries')} checked"
     verdict = styled("All is there.", "bold green")
     if data["errors"]:
         verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
     warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
-    screen.line(verdict, f"{warned} {checked}.")
+    screen.line(verdict, f"{warned} {message_counts(data)} checked.")
 
 
 def print_adopt(screen: Screen, data: Data) -> None:
@@ -424,22 +395,14 @@ def print_adopt(screen: Screen, data: Data) -> None:
         return
     tables = ", ".join(data["tables"])
     if not data["applied"]:
-        screen.line(
-            f"{tables}: about {format_bytes(data['bytesToFree'])} of "
-            f"{format_bytes(data['databaseSizeBytes'])} can be freed."
-        )
+        free, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
+        screen.line(f"{tables}: about {free} of {whole} can be freed.")
         screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
         return
     size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
     screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
-    messages, summaries = data["counts"]["messages"], data["counts"]["summaries"]
-    screen.fields(
-        (
-            ("Dropped", tables),
-            ("Counted again", f"{plural(messages, 'message')}, {plural(summaries, 'summary', 'summaries')}"),
-            ("Backup", f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"),
-        )
-    )
+    backup = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
+    screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", backup)))
 
 
 _SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
@@ -553,11 +516,8 @@ def print_splits(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No session is split.")
         return
-    screen.items(
-        data["items"],
-        "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest",
-        archived=lambda item: ", ".join(map(str, item["sourceIds"])),
-    )
+    columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
+    screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
     if data["applied"]:
         screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
     else:

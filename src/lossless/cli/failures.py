@@ -36,7 +36,7 @@ class CommandFailed(Exception):
 
     def envelope(self) -> Data:
         error: Data = {"code": self.code, "message": self.message}
-        details = {**self.details} | ({"hint": self.hint} if self.hint else {})
+        details = self.details | ({"hint": self.hint} if self.hint else {})
         if details:
             error["details"] = details
         return {"ok": False, "error": error}
@@ -50,6 +50,11 @@ def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str =
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
     """The failure for what is not there."""
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
+
+
+def is_at_terminal() -> bool:
+    """Whether a person types and reads."""
+    return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
 def need_extra(extra: str, message: str, *packages: str) -> None:
@@ -73,12 +78,6 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
     is_config = isinstance(error, errors.BadSetting) and error.key == "config"
     hint = "Correct the file, or name another one with --config." if is_config else ""
     return CommandFailed(error.code, str(error), exit_code, _details(error), hint)
-
-
-def with_details(error: errors.LosslessError | CommandFailed, **details: Any) -> CommandFailed:
-    """The same failure with more details."""
-    failure = as_failure(error)
-    return CommandFailed(failure.code, failure.message, failure.exit_code, {**failure.details, **details}, failure.hint)
 
 
 def _details(error: errors.LosslessError) -> Data:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING
 
@@ -11,7 +12,7 @@ from lossless.cli import failures, options
 from lossless.cli.commands import Group, Invocation, command, new_spelling, number_option, text_type
 from lossless.cli.options import MAX_LIMIT, ConversationTarget, usage_error
 from lossless.cli.output import pick_json, preview
-from lossless.cli.recall import file_page_options, run_tool, tool_reader
+from lossless.cli.recall import file_page_options, run_tool, tool_settings
 from lossless.cli.screen import Data, Screen, styled
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -48,11 +49,8 @@ def list_files(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
-    data = {
-        "folder": str(vault.root),
-        "total": {"count": count, "bytes": size},
-        "items": [_item(file, vault) for file in page.rows],
-    }
+    data: Data = {"folder": str(vault.root), "total": {"count": count, "bytes": size}}
+    data["items"] = [_item(file, vault) for file in page.rows]
     invocation.emit("files.list", print_files, data, options.pagination("files", limit, page))
 
 
@@ -69,11 +67,10 @@ def _item(file: StoredFile, vault: Vault) -> Data:
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
-    try:
+    with suppress(NotFound, ArchiveError):
         vault.read(file, 0, 0)
-    except (NotFound, ArchiveError):
-        return False
-    return True
+        return True
+    return False
 
 
 @command("show", files, short_help="Show a file.")
@@ -91,7 +88,7 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
     if named.kind != "file":
         raise BadInput(f"{named.id} is not a stored file: its id begins with file_")
     vault = invocation.vault
-    with tool_reader(invocation) as engine:
+    with invocation.reader(tool_settings(invocation)) as engine:
         stored = engine.browse.file(named.id)
         if raw:
             at: int | None = 0
@@ -120,20 +117,14 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
         remaining = engine.browse.undescribed_files(id_)
     models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
     if not models and not dry_run:
-        raise failures.fail(
-            "no_model",
-            "No model is configured that describes files.",
-            failures.CONFIG,
-            hint="Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`.",
-        )
-    done = DescribeReport(left=remaining)
+        hint = "Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`."
+        raise failures.fail("no_model", "No model is configured that describes files.", failures.CONFIG, hint=hint)
+    done, items = DescribeReport(left=remaining), dict[str, "StoredFile"]()
     if remaining and not dry_run:
         with invocation.progress("Describing", min(remaining, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.browse.get(id_)
             done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
             items = engine.browse.files_by_id(done.file_ids)
-    else:
-        items = {}
     vault, failure = invocation.vault, done.failure
     data = {
         "dryRun": dry_run,
@@ -208,16 +199,14 @@ def stub(
     """
     if revert and (min_bytes, limit) != (None, None):
         raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
-    if revert:
-        data = _revert(invocation, target, is_real=is_real)
-    else:
-        data = _stub(invocation, target, min_bytes or DEFAULT_STUB_BYTES, limit, is_real=is_real)
+    data = _revert(invocation, target, is_real) if revert else _stub(invocation, target, min_bytes, limit, is_real)
     invocation.emit("stub", print_stubs, {"applied": is_real, "reverted": revert} | data)
 
 
 def _stub(
-    invocation: Invocation, target: ConversationTarget | None, minimum: int, limit: int | None, *, is_real: bool
+    invocation: Invocation, target: ConversationTarget | None, min_bytes: int | None, limit: int | None, is_real: bool
 ) -> Data:
+    minimum = min_bytes or DEFAULT_STUB_BYTES
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
         work = engine.admin.stub_plan(minimum, id_, limit)
@@ -240,7 +229,7 @@ def _stub(
     return data
 
 
-def _revert(invocation: Invocation, target: ConversationTarget | None, *, is_real: bool) -> Data:
+def _revert(invocation: Invocation, target: ConversationTarget | None, is_real: bool) -> Data:
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
         marks = engine.admin.stub_revert_plan(id_)
@@ -258,8 +247,6 @@ files.add_command(new_spelling(stub, "stub", "now"))
 def print_files(screen: Screen, data: Data) -> None:
     total = data["total"]
     screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
-    if not data["items"]:
-        return
     screen.items(
         data["items"],
         "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
@@ -307,10 +294,8 @@ def print_stubs(screen: Screen, data: Data) -> None:
         else:
             screen.unchanged("--apply takes them away.", f"{what} would go.")
         return
-    screen.items(
-        data["items"],
-        "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest",
-    )
+    columns = "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest"
+    screen.items(data["items"], columns)
     what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
     if data["applied"]:
         screen.line(f"{what} got a file in {data['folder']}.")

@@ -14,9 +14,9 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm
-from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, text_option, text_type
+from lossless.cli.commands import Command, CommandEntry, F, Invocation, LazyGroup, command, text_option, text_type
 from lossless.cli.conversations import session_name
-from lossless.cli.options import combined, when_option
+from lossless.cli.options import gathered, when_option
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.cli.transcripts import again_option, print_pruned
@@ -109,7 +109,6 @@ _HINT += "and lossless keeps the archive."
 #: So many warnings are shown; the others are counted.
 _LISTED_WARNINGS = 100
 _count_only = click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
-_ABOUT_SESSION = "Only this session, by its id or key; may be given several times."
 
 
 #: What looks at an archive of each kind before anything is made.
@@ -120,18 +119,35 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
+def transfer_options(*options: Callable[[F], F]) -> Callable[[F], F]:
+    """Options of imports and exports; the command gets `how`."""
+    return gathered("how", TransferOptions, *options)
+
+
+def _sessions_option(*names: str) -> Callable[[F], F]:
+    return text_option(
+        *names,
+        "sessions",
+        metavar="ID",
+        multiple=True,
+        callback=lambda ctx, param, names: frozenset(names),  # noqa: ARG005
+        help="Only this session, by its id or key; may be given several times.",
+    )
+
+
 def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool = True) -> Command:
     in_folder = "The folder of the source's large files, if not next to it."
 
     @command(kind, help=about)
     @click.argument("source", metavar="SRC", type=text_type)
-    @_count_only
-    @text_option("--session", "--session-filter", "sessions", metavar="ID", multiple=True, help=_ABOUT_SESSION)
-    @click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards.")
-    @combined(*([text_option("--files-dir", metavar="DIR", help=in_folder)] if has_files else []))
-    def bring(invocation: Invocation, /, source: str, sessions: tuple[str, ...], is_verified: bool, **how: Any) -> None:
-        options = TransferOptions(sessions=frozenset(sessions), **how)
-        _import_source(invocation, f"import.{kind}", source, kind, options, is_verified, hint)
+    @transfer_options(
+        _count_only,
+        _sessions_option("--session", "--session-filter"),
+        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
+        *([text_option("--files-dir", metavar="DIR", help=in_folder)] if has_files else []),
+    )
+    def bring(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
+        _import_source(invocation, f"import.{kind}", source, kind, how, is_verified, hint)
 
     return bring
 
@@ -235,17 +251,14 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@_count_only
-@text_option("--session-filter", metavar="ID", multiple=True, help=_ABOUT_SESSION)
-@click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does.")
+@transfer_options(
+    _count_only,
+    _sessions_option("--session-filter"),
+    click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does."),
+)
 @click.pass_obj
 def import_lossless_claw_command(
-    invocation: Invocation,
-    src: str,
-    memory_dir: str | None,
-    dry_run: bool,
-    session_filter: tuple[str, ...],
-    compat: bool,
+    invocation: Invocation, src: str, memory_dir: str | None, how: TransferOptions
 ) -> None:
     """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know.
 
@@ -253,20 +266,18 @@ def import_lossless_claw_command(
     """
     try:
         if memory_dir is None:
-            options = TransferOptions(dry_run, frozenset(session_filter))
-            _import_source(invocation, "import-lossless-claw", src, "lossless-claw", options, False, _HINT)
+            _import_source(invocation, "import-lossless-claw", src, "lossless-claw", how, False, _HINT)
             return
         place = expand_path(memory_dir)
         if place.exists() and not place.is_dir():
             raise BadInput(f"--memory-dir {memory_dir!r} is not a folder")
         place = place / "state" / "lcm.sqlite"
         with invocation.progress("Importing") as advance:
-            wanted = TransferOptions(dry_run, frozenset(session_filter), compat=compat, progress=advance)
-            report = export_claw_to_remnic(src, place, wanted)
+            report = export_claw_to_remnic(src, place, replace(how, progress=advance))
     except LosslessError as error:
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
-    data = limit_warnings(to_json(report)) | ({"hint": _REMNIC_HINT} if report.sessions_touched and not dry_run else {})
-    invocation.emit("import-lossless-claw", print_import, data | {"path": str(place)})
+    hint = {"hint": _REMNIC_HINT} if report.sessions_touched and not how.dry_run else {}
+    invocation.emit("import-lossless-claw", print_import, limit_warnings(to_json(report)) | hint | {"path": str(place)})
 
 
 #: Kinds of transcripts that programs keep where they can be found.
@@ -287,17 +298,14 @@ _WHERE = {
 
 
 def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Path, ...]:
-    """The folders on this machine that hold transcripts, of one kind or of any."""
     from lossless.settings.load import ProcessEnvironment
 
     places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
     found = [one for one in find_local_histories(places) if kind in (None, one.kind)]
     folders = tuple(folder for one in found for folder in one.folders)
     if not folders:
-        raise failures.not_found(
-            f"No transcripts of {kind or 'a known kind'} were found on this machine.",
-            hint="Name a file or a folder: `lcm import PATH`.",
-        )
+        message = f"No transcripts of {kind or 'a known kind'} were found on this machine."
+        raise failures.not_found(message, hint="Name a file or a folder: `lcm import PATH`.")
     return folders
 
 
@@ -308,11 +316,8 @@ def _import_files(
     since: datetime | None,
     limit: int | None,
     is_real: bool,
-    dry_run: bool,
     **how: bool,
 ) -> None:
-    if is_real and dry_run:
-        raise BadInput("--apply and --dry-run contradict each other; give one of them")
     paths = paths or _local_folders(invocation, kind)
     for path in paths:
         stat_named(path)
@@ -326,25 +331,16 @@ def _import_files(
     own = [file for file in chosen if file not in others]
     found = _bring_in(invocation, kind, own, is_real=is_real, **how)
     named = {path.absolute() for path in paths if path.is_file()}
-    strange = [  # in a folder it is passed over; when it is named, it is reported
-        ImportOutcome(
-            file,
-            Session(id=file.name),
-            "error" if file in named else "skipped",
-            reason=f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`",
-        )
-        for file, other in others.items()
-    ]
-    unseen = [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
-    failed = [item for item in (*found, *strange, *unseen) if item.status == "error"]
-    found = [*failed, *(item for item in (*found, *strange) if item.status != "error")]
+    for file, other in others.items():  # in a folder it is passed over; when it is named, it is reported
+        why = f"it is no transcript of kind {kind}; it looks like one for `lcm import {other}`"
+        found.append(ImportOutcome(file, Session(id=file.name), "error" if file in named else "skipped", reason=why))
+    found += [ImportOutcome(place, Session(id=place.name), "error", reason=why) for place, why in unreadable]
     counts = {"files": len(chosen), "filesLeftOut": len(files) - len(chosen), "otherKinds": Counter(others.values())}
     _emit_outcomes(invocation, found, {"kind": kind, "applied": is_real, **counts})
 
 
 def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
-    """Print what became of the files; exit code 1 when one failed."""
-    failed = [item for item in found if item.status == "error"]
+    found = sorted(found, key=lambda item: item.status != "error")
     data |= {
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
@@ -359,7 +355,7 @@ def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Dat
             for item in found[:_LISTED_FILES]
         ],
     }
-    invocation.emit("import", print_transcript_import, data, ok=not failed)
+    invocation.emit("import", print_transcript_import, data, ok=all(item.status != "error" for item in found))
 
 
 def _bring_in(
@@ -391,7 +387,9 @@ def _command(kind: str) -> click.Command:
     @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
     @again_option
-    def run(invocation: Invocation, /, **given: Any) -> None:
+    def run(invocation: Invocation, /, dry_run: bool, **given: Any) -> None:
+        if given["is_real"] and dry_run:
+            raise BadInput("--apply and --dry-run contradict each other; give one of them")
         _import_files(invocation, kind, **given)
 
     return run
@@ -406,9 +404,6 @@ _HELP = """Store transcripts as conversations: {where}.
     """
 
 openclaw, claude_code, codex, pi, opencode, gemini, jsonl, chatgpt = (_command(kind) for kind in TRANSCRIPT_KINDS)
-
-
-# --- of any kind -----------------------------------------------------------------------------------------------
 
 
 @command(_AUTO)
@@ -452,23 +447,17 @@ def auto(
         options = TransferOptions(dry_run)
         _import_source(invocation, f"import.{kind}", str(path), kind, options, is_verified=False)
     if by_kind:
-        found = [
-            item
-            for kind, files in by_kind.items()
-            for item in _bring_in(invocation, kind, files, is_real=not dry_run, **how)
-        ]
-        found.sort(key=lambda item: item.status != "error")
-        counts = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
-        others = {"unknown": unknown} if unknown else {}
-        _emit_outcomes(
-            invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts, "otherKinds": others}
-        )
+        found = list[ImportOutcome]()
+        for kind, files in by_kind.items():
+            found += _bring_in(invocation, kind, files, is_real=not dry_run, **how)
+        counts: Data = {"files": sum(map(len, by_kind.values())), "filesLeftOut": 0}
+        counts["otherKinds"] = {"unknown": unknown} if unknown else {}
+        _emit_outcomes(invocation, found, {"kind": ", ".join(by_kind), "applied": not dry_run, **counts})
 
 
 def _archive_kind(path: Path) -> str | None:
     """Which importer of whole archives a path is for; None for transcripts."""
-    is_folder = S_ISDIR(stat_named(path).st_mode)
-    if is_folder:
+    if S_ISDIR(stat_named(path).st_mode):
         return "remnic" if (path / "state" / "lcm.sqlite").is_file() else None
     if is_archive(path):
         return "archive"
@@ -482,18 +471,11 @@ def _archive_kind(path: Path) -> str | None:
 
 
 def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, list[Path]], int]:
-    """The transcripts in these places by their kinds, and how many files are of no known kind."""
-    files = {
-        file: None for kind in ("jsonl", "chatgpt", "opencode") for file in find_files(kind, paths, since=since)[0]
-    }
-    by_kind: dict[str, list[Path]] = {}
-    unknown = 0
-    for file in files:
-        kind = detect_kind(file)
-        if kind is None:
-            unknown += 1
-        else:
-            by_kind.setdefault(kind, []).append(file)
+    kinds = ("jsonl", "chatgpt", "opencode")
+    by_kind: dict[str | None, list[Path]] = {}
+    for file in dict.fromkeys(file for kind in kinds for file in find_files(kind, paths, since=since)[0]):
+        by_kind.setdefault(detect_kind(file), []).append(file)
+    unknown = len(by_kind.get(None, ()))
     return {kind: by_kind[kind] for kind in TRANSCRIPT_KINDS if kind in by_kind}, unknown
 
 
@@ -598,9 +580,8 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     for reason, count in skipped.items():
         screen.line(styled(f"{count:,} skipped: {reason}", "dim"))
     statuses = ", ".join(f"{count:,} {status}" for status, count in sorted(data["conversations"].items()))
-    screen.line(
-        styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
-    )
+    counted = f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}"
+    screen.line(styled(counted, "bold"), f": {statuses}")
     print_pruned(screen, data["pruned"])
     if data["otherKinds"].get("unknown"):
         screen.line(styled(f"{plural(data['otherKinds']['unknown'], 'file')} of no known kind left out.", "dim"))
@@ -616,6 +597,4 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
 
 #: So many conversations of an import are listed.
 _SHOWN_ITEMS = 20
-
-
 _COLOURS = {"imported": "green", "would-import": "green", "error": "red", "held": "yellow"}

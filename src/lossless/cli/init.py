@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, text_type
+from lossless.cli.commands import Invocation, command, text_option
 from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
@@ -38,9 +38,6 @@ _CONNECT_OPENCLAW = "Make lossless OpenClaw's context engine (restart its gatewa
 #: Connecting these replaces something that works, so it is done only on request.
 _NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
-
-
-# --- lcm alone -----------------------------------------------------------------------------------------------
 
 
 def show_overview(invocation: Invocation) -> None:
@@ -136,10 +133,7 @@ def _history_json(item: LocalHistory) -> Data:
 
 
 def _can_ask(invocation: Invocation) -> bool:
-    return not invocation.as_json and all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-
-
-# --- lcm init ------------------------------------------------------------------------------------------------
+    return not invocation.as_json and failures.is_at_terminal()
 
 
 @command("init")
@@ -150,9 +144,7 @@ def _can_ask(invocation: Invocation) -> bool:
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
     help="Connect only these hosts: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
-@click.option(
-    "--model", metavar="NAME", type=text_type, help="The model that writes summaries, as for `lcm model use`; or none."
-)
+@text_option("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
@@ -165,40 +157,34 @@ def init(
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
         raise usage_error("--connect none goes with no other --connect.")
-    chosen = {host: host in hosts for host in _HOSTS} if hosts else {}
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
-    _Setup(invocation, may_import=not no_import, hosts=chosen, model=model, asks=asks, dry_run=dry_run).run()
+    setup = _Setup(invocation, asks=asks)
+    setup.may_import, setup.model, setup.dry_run = not no_import, model or "", dry_run
+    setup.hosts = {host: host in hosts for host in _HOSTS} if hosts else {}
+    setup.run()
 
 
 class _Setup:
     """One run of `lcm init`: with the hosts and the model that were chosen, asking about the others."""
 
-    def __init__(
-        self,
-        invocation: Invocation,
-        *,
-        asks: bool,
-        may_import: bool = True,
-        hosts: dict[str, bool] | None = None,
-        model: str | None = None,
-        dry_run: bool = False,
-        found: list[LocalHistory] | None = None,
-    ) -> None:
-        self.invocation, self.asks, self.dry_run = invocation, asks, dry_run
-        self.may_import, self.hosts, self.model, self.found = may_import, hosts or {}, model, found
+    may_import, model, dry_run = True, "", False
+
+    def __init__(self, invocation: Invocation, *, asks: bool, found: list[LocalHistory] | None = None) -> None:
+        self.invocation, self.asks, self.found = invocation, asks, found
+        self.hosts: dict[str, bool] = {}
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
         self.problems: list[str] = []
-        self.data: Data = {"path": invocation.file_path, "created": self.is_new, "dryRun": dry_run}
+        self.data: Data = {"path": invocation.file_path, "created": self.is_new}
 
     def run(self) -> None:
         """Ask, then do; the first command that finds something is printed as soon as there is one."""
         found = _find(self.invocation) if self.found is None else self.found
-        self.data["found"] = [_history_json(item) for item in found]
+        self.data |= {"dryRun": self.dry_run, "found": [_history_json(item) for item in found]}
         if not self.invocation.as_json and self.found is None:
             _print_found(self.screen, self.data["found"])
         self._say("", f"Archive: {self.invocation.file_path} ({'new' if self.is_new else 'there already'})", "")
@@ -207,7 +193,13 @@ class _Setup:
         hosts = self._choose_hosts({item.kind for item in found if item.kind in _HOSTS})
         model = self._choose_model()
         if self.dry_run:
-            self._finish_dry_run(self._unread(can_import) if imports else [], hosts, model)
+            files = self._unread(can_import) if imports else []
+            self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
+            count = plural(len(files), "transcript") if files else "nothing: there is nothing new"
+            self._say("", "Nothing was changed (--dry-run). It would:", f"  import {count}")
+            self._say(*(f"  connect {host}" for host in hosts))
+            self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
+            self.invocation.emit("init", None, self.data)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -221,8 +213,6 @@ class _Setup:
                 self._import(engine, later, "Importing the rest")
                 example = self._example(engine) or example
         self._finish(example)
-
-    # --- questions ---
 
     def _ask(self, question: str, *, default: bool = True) -> bool:
         return click.confirm(question, default=default, err=True) if self.asks else default
@@ -262,10 +252,9 @@ class _Setup:
         return chosen
 
     def _choose_model(self) -> str | None:
-        """The model to switch to; None for leaving it as it is."""
         from lossless.cli.model import model_suggestions, writer_name
 
-        if self.model is not None:
+        if self.model:
             return self.model
         if not self.asks or writer_name(self.invocation.loaded.settings) != EXTRACTIVE_MODEL:
             return None
@@ -274,8 +263,6 @@ class _Setup:
             click.echo(f"  {name:<28}{about}", err=True)
         answer = str(click.prompt("Model", default=_NO_MODEL, err=True)).strip()
         return None if answer.lower() in ("", _NO_MODEL) else answer
-
-    # --- work ---
 
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
         """Import a little of each program, the newest first; returns what is left."""
@@ -364,31 +351,18 @@ class _Setup:
             print_model_use(self.screen, self.data["model"])
 
     def _example(self, engine: Engine) -> Data | None:
-        found = find_example(engine)
-        if found is None:
+        if (found := find_example(engine)) is None:
             return None
-        options = [("--db", self.invocation.db), ("--config", self.invocation.config)]
-        given = [part for name, value in options if value for part in (name, shlex.quote(value))]
+        given = map(shlex.quote, self.invocation.chosen_files)
         return found | {"command": " ".join(["lcm", *given, "recall", f'"{found["words"]}"'])}
 
-    # --- the end ---
-
     def _unread(self, found: Sequence[LocalHistory]) -> list[Path]:
-        """The transcripts that are new, or have changed since they were imported."""
         from lossless.transfer.transcripts import unread_files
 
         if self.is_new:
             return [file for item in found for file in item.files]
         with self.invocation.reader() as engine:
             return [file for item in found for file in unread_files(engine.archive, item.kind, item.files)]
-
-    def _finish_dry_run(self, files: Sequence[Path], hosts: Sequence[str], model: str | None) -> None:
-        self.data |= {"imports": len(files), "connects": list(hosts), "model": model}
-        self._say("", "Nothing was changed (--dry-run). It would:")
-        self._say(f"  import {plural(len(files), 'transcript')}" if files else "  import nothing: there is nothing new")
-        self._say(*(f"  connect {host}" for host in hosts))
-        self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
-        self.invocation.emit("init", None, self.data)
 
     def _finish(self, example: Data | None) -> None:
         self.data |= {"example": example, "problems": self.problems[:100]}
@@ -413,8 +387,6 @@ class _Setup:
         self.problems.append(text)
         self._say(f"Problem: {text}")
 
-
-# --- a question that has an answer ---------------------------------------------------------------------------
 
 _WORD = re.compile(r"[^\W\d_]{5,16}")
 _TRIED_CONVERSATIONS, _TRIED_MESSAGES = 12, 8

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command
+from lossless.cli.commands import Command, CommandEntry, Invocation, LazyGroup, command, folder_option
 from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
+from lossless.settings.load import ProcessEnvironment
 from lossless.tui.text import home_path
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Collection, Sequence
 
-    from lossless.hosts.claude_code.setup import SetupCheck
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
     from lossless.hosts.openclaw.setup import ConfigSetup
@@ -45,20 +45,13 @@ install, uninstall = (
 )
 
 
-_PROJECT = click.option(
-    "--project",
-    metavar="DIR",
-    type=click.Path(path_type=Path, exists=True, file_okay=False),
-    help="For one project, in its own files.",
-)
+_PROJECT = folder_option("--project", "For one project, in its own files.")
 _USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
 _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
 
 
-def _agent_commands(
-    name: str, module: str, check: Callable[[Invocation, Any, str], list[SetupCheck]], connects: str, disconnects: str
-) -> tuple[Command, Command]:
+def _agent_commands(name: str, module: str, connects: str, disconnects: str) -> tuple[Command, Command]:
     """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
 
     @command(name, help=connects)
@@ -67,11 +60,17 @@ def _agent_commands(
     @_DRY_RUN
     @_DOCTOR
     def connect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+        from lossless.hosts.claude_code.setup import check_setup
+
         host = import_module(module)
         places = _places(host, project, user)
         if doctor:
             again = f"lcm connect {name}{f' --project {project}' if project else ''}"
-            _examine(invocation, name, check(invocation, places, again))
+            checks = check_setup(host, places, again, invocation.file_path)
+            listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
+            view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
+            data = {"host": name, "checks": listed}
+            invocation.emit("install.doctor", view, data, ok=all(check.ok for check in checks))
         else:
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
             invocation.emit("install", partial(print_changes, undo="disconnect"), made)
@@ -108,11 +107,13 @@ def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
 
 def _connect_agent(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> Data:
     from lossless.hosts.claude_code.setup import missing_package
+    from lossless.hosts.config_files import read_object, read_text
+    from lossless.hosts.hook_config import command_in
 
-    commands, archive = _programs(invocation, host.installed_command(places), by_name=by_name)
+    before = command_in(read_object(places.settings, read_text(places.settings)), host.own_server(places))
+    commands, archive = _programs(invocation, before, by_name=by_name)
     files = change_files(host.install_edits(places, commands), dry_run=dry_run)
-    missing = missing_package()
-    remarks = [missing] if missing else []
+    remarks = list(filter(None, [missing_package()]))
     return {"host": name, "applied": not dry_run, "files": files, "archive": archive, "remarks": remarks}
 
 
@@ -148,60 +149,10 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
 
 
-def _examine(invocation: Invocation, host: str, checks: Sequence[SetupCheck]) -> None:
-    listed = [
-        {"name": found.name, "ok": found.ok, "said": found.detail, "hint": found.hint or None} for found in checks
-    ]
-    view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
-    invocation.emit("install.doctor", view, {"host": host, "checks": listed}, ok=all(check.ok for check in checks))
-
-
-def _claude_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
-    from lossless.hosts.claude_code import setup
-    from lossless.hosts.config_files import read_object, read_text
-    from lossless.hosts.hook_config import SERVER_NAME
-
-    settings = read_object(places.settings, read_text(places.settings))
-    servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
-    skill = read_text(places.skill)
-    return [
-        setup.check_host("claude", setup.MINIMUM_VERSION, "run `claude update`, or use npm to install it again."),
-        *setup.check_hooks(settings, places.settings, setup.EVENTS, again),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
-        setup.SetupCheck("skill", skill is not None, str(places.skill), "" if skill is not None else f"Run `{again}`."),
-        setup.check_archive(setup.configured_archive(settings, invocation.file_path)),
-    ]
-
-
-def _codex_checks(invocation: Invocation, places: Any, again: str) -> list[SetupCheck]:
-    from lossless.hosts import codex
-    from lossless.hosts.claude_code import setup
-    from lossless.hosts.config_files import read_object, read_text
-    from lossless.hosts.hook_config import SERVER_NAME
-
-    hooks = read_object(places.settings, read_text(places.settings))
-    servers = codex.servers_in(places.servers, read_text(places.servers) or "")
-    off = codex.hooks_switched_off(*dict.fromkeys((codex.user_files().servers, places.servers)))
-    return [
-        setup.check_host(
-            "codex", codex.MINIMUM_VERSION, 'update it, or set `notify = ["lcm-hook"]` in its config.toml.'
-        ),
-        *setup.check_hooks(hooks, places.settings, codex.EVENTS, again),
-        *([] if off is None else [setup.disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")]),
-        *setup.check_server(_entry(servers, SERVER_NAME), places.servers, again),
-        setup.check_archive(setup.configured_archive(hooks, invocation.file_path)),
-    ]
-
-
-def _entry(servers: Any, name: str) -> Any:
-    return servers.get(name) if isinstance(servers, dict) else None
-
-
 _CLAUDE_CODE, _CODEX = "lossless.hosts.claude_code.setup", "lossless.hosts.codex"
 install_claude_code, uninstall_claude_code = _agent_commands(
     "claude-code",
     _CLAUDE_CODE,
-    _claude_checks,
     """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
 
     Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
@@ -213,7 +164,6 @@ install_claude_code, uninstall_claude_code = _agent_commands(
 install_codex, uninstall_codex = _agent_commands(
     "codex",
     _CODEX,
-    _codex_checks,
     """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
 
     Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
@@ -223,11 +173,8 @@ install_codex, uninstall_codex = _agent_commands(
     "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
 )
 
-_STATE = click.option(
-    "--state-dir",
-    metavar="DIR",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.",
+_STATE = folder_option(
+    "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
 )
 
 
@@ -275,8 +222,6 @@ def bridge() -> None:
 
 
 def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
-    from lossless.settings.load import ProcessEnvironment
-
     if state_dir is not None:
         return expand_path(state_dir).absolute() / "openclaw.json"
     return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
@@ -297,8 +242,7 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
     """
     from lossless.hosts.claude_code.hook import main
 
-    options = [("--db", invocation.db), ("--config", invocation.config)]
-    main([part for name, value in options if value for part in (name, value)] + list(event))
+    main([*invocation.chosen_files, *event])
 
 
 def print_changes(screen: Screen, data: Data, undo: str) -> None:

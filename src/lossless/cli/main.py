@@ -68,7 +68,6 @@ def _failed(failure: CommandFailed, invocation: Invocation, arguments: list[str]
 
 
 def _format_in(arguments: list[str]) -> str | None:
-    """The format that was asked for, when the arguments could not be read."""
     for argument, following in zip(arguments, [*arguments[1:], ""], strict=False):
         name, _, value = argument.partition("=")
         if name == "--format" and (value or following) in ("json", "table"):
@@ -185,7 +184,6 @@ SYNONYMS = {
 
 @click.pass_context
 def _without_command(ctx: click.Context) -> None:
-    """`lcm` alone says what is there, and what to do next."""
     if ctx.invoked_subcommand is None:
         from lossless.cli.init import show_overview
 
@@ -204,14 +202,10 @@ cli = Root(
         "Read and search": {
             "status": CommandEntry("status:status", "Show how much is stored, its size, cost and health."),
             "list": CommandEntry("conversations:list_command", "List conversations.", "read"),
-            "show": CommandEntry(
-                "lossless.cli.conversations:show", "Open a conversation, message, summary or file.", "read"
-            ),
+            "show": CommandEntry("conversations:show", "Open a conversation, message, summary or file.", "read"),
             "search": CommandEntry("recall:search", "Find words in messages and summaries.", "read"),
             "recall": CommandEntry("recall:recall", "Find messages that help with a question."),
-            "recent": CommandEntry(
-                "lossless.cli.recall:recent", "Show what happened lately, by day and topic.", "read"
-            ),
+            "recent": CommandEntry("recall:recent", "Show what happened lately, by day and topic.", "read"),
             "ask": CommandEntry("recall:ask", "Answer a question from the archive."),
             "context": CommandEntry("context:context", "Show what the model sees now."),
             "tui": CommandEntry("charts:tui", "Browse everything at a terminal."),
@@ -347,22 +341,15 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
             raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
         purges = [] if "--purge=false" in words or "--purge" in options else ["--purge"]
         return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]]
+    pairs = {"transplant": "FROM TO", "backfill": "AGENT SESSION"}
+    if command in pairs and len(names) != 2:
+        raise ValueError(f"it is called like this: lcm-tui {command} {pairs[command]}")
     if command == "transplant":
-        _need(names, 2, "lcm-tui transplant FROM TO")
         return [["transplant", "--from", names[0], "--to", names[1], *options]]
-    if command == "backfill":
-        _need(names, 2, "lcm-tui backfill AGENT SESSION")
-        return _backfill(names[0], names[1], options)
-    return [arguments]
-
-
-def _need(names: list[str], count: int, call: str) -> None:
-    if len(names) != count:
-        raise ValueError(f"it is called like this: {call}")
+    return _backfill(names[0], names[1], options) if command == "backfill" else [arguments]
 
 
 def _about_conversation(command: str, names: list[str], options: list[str]) -> list[str]:
-    """A command about one conversation, which comes first, or about all of them."""
     if len(names) > 1 or (not names and "--all" not in options):
         raise ValueError(f"it is called like this: lcm-tui {command} CONVERSATION")
     if command != "doctor":
@@ -372,7 +359,6 @@ def _about_conversation(command: str, names: list[str], options: list[str]) -> l
 
 
 def _prompt_words(given: list[str]) -> list[str]:
-    """`--list`, `--show NAME`, `--diff NAME`, `--render NAME`, `--export [DIR]` as a command and its arguments."""
     actions = {f"--{word}": word for word in ("list", "show", "diff", "render", "export")}
     at = next((n for n, word in enumerate(given) if word.partition("=")[0] in actions), None)
     if at is None:
@@ -386,16 +372,13 @@ def _prompt_words(given: list[str]) -> list[str]:
 
 
 def _backfill(agent: str, session: str, options: list[str]) -> list[list[str]]:
-    """Import a session of an agent of OpenClaw's, then build its summaries."""
     from lossless.settings.load import ProcessEnvironment
 
-    folder = ProcessEnvironment.of().state_dir / "agents" / agent / "sessions"
-    file = folder / f"{session}.jsonl"
+    file = ProcessEnvironment.of().state_dir / "agents" / agent / "sessions" / f"{session}.jsonl"
     if not file.is_file():
         raise ValueError(f"there is no transcript {file}")
-    is_real = "--apply" in options
-    first = ["import", "openclaw", str(file), "--no-summaries", *(["--apply"] if is_real else [])]
-    return [first, ["backfill", "-s", session, *options]] if is_real else [first]
+    first = ["import", "openclaw", str(file), "--no-summaries"]
+    return [[*first, "--apply"], ["backfill", "-s", session, *options]] if "--apply" in options else [first]
 
 
 if __name__ == "__main__":

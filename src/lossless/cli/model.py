@@ -51,12 +51,8 @@ class ModelChoice:
             if self.provider is not None:
                 raise usage_error("--provider says whose model it is: name the model with --model, too.")
             return configured if self.base_url is None else self._at_base_url(configured)
-        asked = replace(
-            configured,
-            summary_model=self.model if self.provider is None else f"{self.provider}/{self.model}",
-            summary_base_url="",
-            fallback_providers=(),
-        )
+        name = self.model if self.provider is None else f"{self.provider}/{self.model}"
+        asked = replace(configured, summary_model=name, summary_base_url="", fallback_providers=())
         if "/" not in asked.summary_model and not configured.summary_provider:
             raise bad_option("--model", "say whose model it is: PROVIDER/MODEL, or with --provider")
         if configured.summary_base_url and _provider(asked) == _provider(configured):
@@ -68,13 +64,10 @@ class ModelChoice:
         if provider is None:
             raise usage_error("--base-url is the address of a model: name the model with --model, too.")
         parts = urlsplit(str(self.base_url))
-        if provider == COMMAND_PROVIDER or parts.scheme not in ("http", "https") or not parts.netloc:
-            why = (
-                "a command has no address"
-                if provider == COMMAND_PROVIDER
-                else "it is not an address like https://host/v1"
-            )
-            raise bad_option("--base-url", why)
+        if provider == COMMAND_PROVIDER:
+            raise bad_option("--base-url", "a command has no address")
+        if parts.scheme not in ("http", "https") or not parts.netloc:
+            raise bad_option("--base-url", "it is not an address like https://host/v1")
         return replace(asked, summary_base_url=str(self.base_url))
 
 
@@ -157,9 +150,6 @@ source_time_options = gathered(
 )
 
 
-# --- lcm model -----------------------------------------------------------------------------------------------
-
-
 _TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 #: What a model is tried on: a few lines of a transcript.
 _SAMPLE = Prompt(
@@ -206,9 +196,8 @@ def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool
     prints an answer; or none.
     """
     invocation.format = invocation.format or "table"
-    invocation.emit(
-        "model.use", print_model_use, use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
-    )
+    data = use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
+    invocation.emit("model.use", print_model_use, data)
 
 
 def use_model(
@@ -225,10 +214,7 @@ def use_model(
         data: Data = {"name": None, **before, "saved": saves, "configPath": None}
         return data | (_save_model(invocation, None, "") if saves else {})
     value, base_url = _model_value(name.strip(), model_name)
-    settings = replace(
-        invocation.loaded.settings, summary_model=value, summary_base_url=base_url, fallback_providers=()
-    )
-    summariser = Summariser(settings)
+    summariser = Summariser(replace(now, summary_model=value, summary_base_url=base_url, fallback_providers=()))
     candidate = next(one for one in summariser.candidates() if one.name == value)
     if tries:
         _check_candidate(summariser, candidate)
@@ -244,7 +230,7 @@ def use_model(
     if Path(invocation.file_path).exists():
         with invocation.reader() as engine:
             tokens = engine.browse.totals().message_tokens
-        data["archive"] = archive_price(tokens, invocation.loaded.settings, data["price"])
+        data["archive"] = archive_price(tokens, now, data["price"])
     return data | (_save_model(invocation, value, base_url) if saves else {})
 
 
@@ -293,7 +279,6 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
 
 
 def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
-    """A server's model: the one that is named, else the only one that it has."""
     host = urlsplit(url).hostname or ""
     provider = "local" if host in ("localhost", "127.0.0.1", "::1") else "custom"
     if model_name is not None:
@@ -303,11 +288,9 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
             listed = json.loads(answer.read(1 << 20))
         names = [str(item["id"]) for item in listed["data"]]
     except (OSError, ValueError, TypeError, KeyError) as error:
-        why = getattr(error, "reason", None) or type(error).__name__
-        hint, url = "Name the model: lcm model use URL --model NAME.", mask_passwords(url)
-        raise failures.fail(
-            "model_denied", f"{url}/models does not list its models: {why}.", failures.CONFIG, hint=hint
-        ) from None
+        why, hint = getattr(error, "reason", None) or type(error).__name__, "lcm model use URL --model NAME"
+        message = f"{mask_passwords(url)}/models does not list its models: {why}."
+        raise failures.fail("model_denied", message, failures.CONFIG, hint=f"Name the model: {hint}.") from None
     if len(names) != 1:
         hint = f"Choose one with --model: {', '.join(names[:20])}." if names else "Load one there first."
         raise failures.fail("bad_arguments", f"{mask_passwords(url)} has {len(names)} models.", hint=hint)
@@ -315,7 +298,6 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
 
 
 def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
-    """Fail with what is missing: the extra, or the variable with the key."""
     if candidate.provider == COMMAND_PROVIDER:
         return
     if not is_llm_installed():
@@ -342,14 +324,12 @@ def _key_hint(candidate: ModelCandidate) -> str:
 
 
 def _price_json(invocation: Invocation, candidate: ModelCandidate) -> Data:
-    """Dollars for a million tokens, and who says so."""
     if own := read_prices(invocation.loaded.settings.model_prices).get(candidate.name):
         return {"price": {"input": float(own.input), "output": float(own.output), "from": "modelPrices"}}
     if candidate.provider in _LOCAL_PROVIDERS:
         return {"price": {"input": 0.0, "output": 0.0, "from": "it runs on this machine"}}
     known, as_of = list_prices()
-    listed = known.get(candidate.name)
-    if listed is None:
+    if (listed := known.get(candidate.name)) is None:
         return {"price": None}
     return {"price": {"input": listed["input"], "output": listed["output"], "from": f"list price of {as_of}"}}
 
@@ -428,12 +408,10 @@ def check_models(invocation: Invocation, no_call: bool) -> None:
     code 1 when models are configured and none of them answers. Keys are never shown.
     """
     summariser = Summariser(invocation.loaded.settings)
-    items = [_candidate_json(summariser, candidate) for candidate in summariser.candidates()]
-    if not no_call:
-        items = [
-            item | _try_candidate(summariser, candidate)
-            for item, candidate in zip(items, summariser.candidates(), strict=True)
-        ]
+    items = [
+        _candidate_json(summariser, candidate) | ({} if no_call else _try_candidate(summariser, candidate))
+        for candidate in summariser.candidates()
+    ]
     answers = [item["name"] for item in items if item.get("ok")]
     data = {
         "configured": bool(items),
@@ -441,8 +419,7 @@ def check_models(invocation: Invocation, no_call: bool) -> None:
         "writer": answers[0] if answers else items[0]["name"] if items else EXTRACTIVE_MODEL,
         "items": items,
     }
-    is_good = no_call or not items or bool(answers)
-    invocation.emit("model.test", print_model_test, data, ok=is_good)
+    invocation.emit("model.test", print_model_test, data, ok=no_call or not items or bool(answers))
 
 
 def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> Data:
@@ -469,13 +446,9 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
     except LosslessError as error:
         seconds = round(time.monotonic() - started, 3)
         return {"ok": False, "seconds": seconds, "error": error.code, "message": str(error)}
-    return {
-        "ok": True,
-        "seconds": round(time.monotonic() - started, 3),
-        "answer": preview(answer.text),
-        **pick_json(answer.usage, "input_tokens", "output_tokens"),
-        "cost": format_cost(answer.usage.cost),
-    }
+    known = {"ok": True, "seconds": round(time.monotonic() - started, 3), "answer": preview(answer.text)}
+    used = pick_json(answer.usage, "input_tokens", "output_tokens")
+    return {**known, **used, "cost": format_cost(answer.usage.cost)}
 
 
 def print_model_test(screen: Screen, data: Data) -> None:

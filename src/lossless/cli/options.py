@@ -17,22 +17,12 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import F, Invocation, id_type, number_option, text_option, text_type
 from lossless.cli.output import pick_json, preview, to_json
+from lossless.model import records
 from lossless.model.conversations import Conversation, Session
-from lossless.model.records import (
-    ConversationRow,
-    DepthSizes,
-    MessageRow,
-    Page,
-    PageStart,
-    SummaryRow,
-    TimeRange,
-    pack_cursor,
-    unpack_cursor,
-)
 from lossless.model.times import state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from click.shell_completion import CompletionItem
 
@@ -44,14 +34,14 @@ _TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
 _HIGHEST_ID = 2**63 - 1
 
 
-def encode_cursor(resource: str, place: PageStart) -> str:
+def encode_cursor(resource: str, place: records.PageStart) -> str:
     """The word for a place in a list."""
-    return pack_cursor({"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id})
+    return records.pack_cursor({"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id})
 
 
-def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> PageStart:
+def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> records.PageStart:
     """The place that a word means; ValueError with the reason when it is none of this list's."""
-    fields = unpack_cursor(word) or {}
+    fields = records.unpack_cursor(word) or {}
     check_list(resource, fields.get("resource", fields.get("r", resource)))
     if fields.keys() != {"v", "resource", "timestamp", "id"}:
         raise ValueError("it is not a cursor; take one from `pagination.nextCursor`")
@@ -61,7 +51,7 @@ def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> Page
     is_id = type(id_) is kind and (0 < id_ <= _HIGHEST_ID if isinstance(id_, int) else id_.isprintable())
     if not isinstance(at, str) or not _TIME.fullmatch(at) or not is_id:
         raise ValueError("it was changed; take one from `pagination.nextCursor`")
-    return PageStart(at, id_)
+    return records.PageStart(at, id_)
 
 
 def check_list(resource: str, found: object) -> None:
@@ -96,9 +86,11 @@ def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
     return decorate
 
 
-def gathered(name: str, make: Callable[..., Any], *options: Callable[[Any], Any]) -> Callable[[F], F]:
+def gathered(
+    name: str, make: Callable[..., Any], *options: Callable[[Any], Any], names: Iterable[str] = ()
+) -> Callable[[F], F]:
     """Options whose values become one argument of the command: what `make`, which takes them by name, returns."""
-    names = tuple(signature(make).parameters)
+    names = tuple(names or signature(make).parameters)
 
     def decorate(function: F) -> Any:
         @wraps(function)
@@ -147,7 +139,7 @@ class ConversationTarget:
         raise self._not_found(f"No conversation is called {name!r}.", list(known))
 
     def _newest(self, engine: Engine) -> int:
-        start: PageStart | None = None
+        start: records.PageStart | None = None
         while True:
             page = engine.browse.conversations(MAX_LIMIT, start, by_message=True)
             for row in page.rows:
@@ -163,10 +155,8 @@ class ConversationTarget:
         wanted = self.name or self.session_key or self.session_id or self.conversation_id
         inside = [name for name in names if str(wanted).lower() in name.lower()]
         near = inside or get_close_matches(str(wanted), names, 1)
-        hint = f"Did you mean {near[0]!r}? " if near else ""
-        return failures.not_found(
-            message, hint=f"{hint}`lcm list` shows what is there.", kind="conversation", id=wanted
-        )
+        hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}`lcm list` shows what is there."
+        return failures.not_found(message, hint=hint, kind="conversation", id=wanted)
 
     def need_id(self, engine: Engine) -> int:
         """The number of the conversation that is meant: of a session the active one, else the newest."""
@@ -180,9 +170,9 @@ class ConversationTarget:
             found = engine.browse.conversation_id(self.conversation_id, self.session_key)
             by_number = self.session_key is None
             what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
-        if found is not None:
-            return found
-        raise self._not_found(f"No conversation has {what}.", [])
+        if found is None:
+            raise self._not_found(f"No conversation has {what}.", [])
+        return found
 
     def need(self, engine: Engine) -> Conversation:
         """The conversation that is meant."""
@@ -190,15 +180,11 @@ class ConversationTarget:
 
     def need_active(self, engine: Engine) -> Conversation:
         """The conversation that is meant; one that is closed does not change any more."""
-        found = self.need(engine)
-        if found.active:
-            return found
-        raise failures.fail(
-            "closed",
-            f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes.",
-            hint="Name the conversation that its session goes on in.",
-            conversationId=found.id,
-        )
+        found, hint = self.need(engine), "Name the conversation that its session goes on in."
+        if not found.active:
+            message = f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes."
+            raise failures.fail("closed", message, hint=hint, conversationId=found.id)
+        return found
 
 
 def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
@@ -212,7 +198,6 @@ def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _number(name: str) -> int:
-    """The number that a name is, 0 when it is none."""
     return int(name) if name.isascii() and name.isdigit() and len(name) < 19 else 0
 
 
@@ -246,16 +231,8 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
 
 def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
     """`-s` for commands that take a session key alone; `text` is its help."""
-    return text_option(
-        "-s",
-        "--session",
-        "--session-key",
-        "session_key",
-        metavar="KEY",
-        required=required,
-        shell_complete=complete_sessions,
-        help=text,
-    )
+    names = ("-s", "--session", "--session-key", "session_key")
+    return text_option(*names, metavar="KEY", required=required, shell_complete=complete_sessions, help=text)
 
 
 _BY_NAME = text_option(
@@ -307,7 +284,7 @@ def parse_span(
     recency: str | None,
     now: datetime,
     first_option: str | None = None,
-) -> TimeRange | None:
+) -> records.TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
     if between is not None and (after, before, recency) != (None, None, None):
         raise usage_error("--between goes with no other time option.")
@@ -329,7 +306,7 @@ def parse_span(
         raise usage_error("The stretch of time is empty: it ends before it begins.")
     if since is None and until is None:
         return None
-    return TimeRange(None if since is None else state_time(since), None if until is None else state_time(until))
+    return records.TimeRange(None if since is None else state_time(since), None if until is None else state_time(until))
 
 
 _BEFORE = click.option("--before", metavar="WHEN", help="Before then.")
@@ -402,7 +379,7 @@ def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], 
     return gathered("start", lambda cursor: parse_cursor(resource, kind, cursor), limit_option, cursor_option)
 
 
-def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None) -> PageStart | None:
+def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None) -> records.PageStart | None:
     """The place that `--cursor` means; what is none of this list is an error of the option."""
     try:
         return None if cursor is None else decode_cursor(resource, kind, cursor)
@@ -410,33 +387,29 @@ def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None)
         raise bad_option("--cursor", str(error)) from None
 
 
-def pagination(resource: str, limit: int, page: Page[Any]) -> Data:
+def pagination(resource: str, limit: int, page: records.Page[Any]) -> Data:
     """The part of an envelope that leads to the next page."""
-    return {
-        "limit": limit,
-        "returned": len(page.rows),
-        "hasMore": page.next is not None,
-        "nextCursor": None if page.next is None else encode_cursor(resource, page.next),
-    }
+    following = None if page.next is None else encode_cursor(resource, page.next)
+    return {"limit": limit, "returned": len(page.rows), "hasMore": following is not None, "nextCursor": following}
 
 
-def row_json(row: MessageRow | SummaryRow | ConversationRow, *, whole: bool = False) -> Data:
+def row_json(row: records.MessageRow | records.SummaryRow | records.ConversationRow, *, whole: bool = False) -> Data:
     """A row as a list shows it: with a preview, and with its text when that was asked for."""
     item = to_json(row)
-    if isinstance(row, SummaryRow):
+    if isinstance(row, records.SummaryRow):
         item["parentCount"], item["childCount"] = item.pop("usedInCount"), item.pop("sourceCount")
-    if not isinstance(row, ConversationRow):
+    if not isinstance(row, records.ConversationRow):
         text = item.pop("content")
         item |= {"preview": preview(text)} | ({"content": text} if whole else {})
     return item
 
 
-def rows_json(rows: Sequence[MessageRow | SummaryRow], *, whole: bool = False) -> list[Data]:
+def rows_json(rows: Sequence[records.MessageRow | records.SummaryRow], *, whole: bool = False) -> list[Data]:
     """Rows as a list shows them."""
     return [row_json(row, whole=whole) for row in rows]
 
 
-def depths_json(depths: Sequence[DepthSizes]) -> list[Data]:
+def depths_json(depths: Sequence[records.DepthSizes]) -> list[Data]:
     """How many summaries there are of each depth, and their tokens."""
     return [pick_json(depth, "kind", "depth", "count", "tokens") for depth in depths]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from datetime import datetime
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, overload
 
@@ -28,7 +27,7 @@ PREVIEW_CHARS = 160
 
 def write_json(envelope: Data, *, pretty: bool = False) -> None:
     """One JSON document; what UTF-8 cannot hold is escaped."""
-    shape: Data = {"default": _json_default, "indent": 2 if pretty else None}
+    shape: Data = {"default": state_time, "indent": 2 if pretty else None}
     try:
         document = json.dumps(envelope, ensure_ascii=False, **shape).encode()
     except UnicodeEncodeError:
@@ -37,10 +36,7 @@ def write_json(envelope: Data, *, pretty: bool = False) -> None:
 
 
 def write_view(
-    view: Callable[[Screen, Data], None] | str,
-    data: Data,
-    pagination: Data | None,
-    invocation: Invocation,
+    view: Callable[[Screen, Data], None] | str, data: Data, pagination: Data | None, invocation: Invocation
 ) -> None:
     """The data as a person likes to see it."""
     from lossless.cli.screen import Screen, styled
@@ -59,12 +55,6 @@ def write_view(
         screen.unchanged("Leave --dry-run out to do it.")
     if pagination is not None:
         screen.footer(pagination)
-
-
-def _json_default(value: object) -> object:
-    if isinstance(value, datetime):
-        return state_time(value)
-    raise TypeError(f"{type(value).__name__} is not JSON")
 
 
 @overload

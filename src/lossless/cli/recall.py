@@ -28,7 +28,6 @@ from lossless.cli.screen import Data, Screen, role_text, styled
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
-from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -56,14 +55,9 @@ tool_scope_options = gathered(
 )
 
 
-def _tool_settings(invocation: Invocation) -> Settings:
+def tool_settings(invocation: Invocation) -> Settings:
     """A person may use all tools, with everything that is allowed to sub-agents."""
     return replace(invocation.loaded.settings, expand_for_main_agents="allow")
-
-
-def tool_reader(invocation: Invocation) -> Engine:
-    """The engine for a tool that only reads."""
-    return invocation.reader(_tool_settings(invocation))
 
 
 def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args: Data) -> ToolCallResult:
@@ -91,7 +85,6 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 
 
 def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, Data]:
-    """Who asks, and what it says about where to look; what is named must be there."""
     from lossless.recall.scope import Caller, is_subagent_key
 
     if target is None:
@@ -197,7 +190,6 @@ def _search(
 
 
 def _check_cursor(cursor: str | None) -> None:
-    """A cursor that is none of a search is an error of its option."""
     if cursor is None:
         return
     from lossless.recall.results import start_from_cursor
@@ -240,9 +232,8 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    invocation.emit(
-        "recall", print_evidence, {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
-    )
+    data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    invocation.emit("recall", print_evidence, data)
 
 
 @command("recent")
@@ -265,9 +256,8 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
         to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
         for topic in found.topics
     ]
-    span = {"since": found.since, "before": found.before}
     view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
-    data = {"when": words, **span, "note": found.note, "topics": topics, "text": str(found)}
+    data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
     invocation.emit("recent", view, data)
 
 
@@ -308,7 +298,7 @@ def describe(
     A summary is shown with what it was made of and what opening that would cost; a message whole, with its
     neighbours; a file with its content. A reference copied from a prompt works, too.
     """
-    with tool_reader(invocation) as engine:
+    with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
     invocation.emit("describe", print_text, result.details | {"text": result.text})
 
@@ -323,18 +313,27 @@ def describe(
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @_from_cursor
 def expand(
-    invocation: Invocation, /, summary_ids: tuple[str, ...], target: ConversationTarget | None, **how: Any
+    invocation: Invocation,
+    summary_ids: tuple[str, ...],
+    target: ConversationTarget | None,
+    query: str | None,
+    max_depth: int,
+    token_cap: int | None,
+    include_messages: bool,
+    around: str | None,
+    cursor: str | None,
 ) -> None:
     """Read what the summaries IDS were made of, in order and within a budget.
 
     A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
     command with --cursor.
     """
-    if not (summary_ids or how["query"] or how["around"] or how["cursor"]):
+    if not (summary_ids or query or around or cursor):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
-    args = {camel_case(name): value for name, value in how.items()} | {"summaryIds": list(summary_ids)}
-    with tool_reader(invocation) as engine:
-        result = run_tool(engine, "lcm_expand", target, args)
+    where: Data = {"summaryIds": list(summary_ids), "query": query, "around": around, "cursor": cursor}
+    limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
+    with invocation.reader(tool_settings(invocation)) as engine:
+        result = run_tool(engine, "lcm_expand", target, where | limits)
     invocation.emit("expand", print_text, result.details | {"text": result.text})
 
 
@@ -364,36 +363,27 @@ def ask(
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
     """
     named = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
-    args = {
-        "prompt": prompt,
-        "query": query or (None if named else prompt),
-        "summaryIds": named,
-        "maxTokens": max_tokens,
-        "tokenCap": token_cap,
-        "timeoutMs": None if timeout is None else max(1, round(1000 * timeout)),
-    }
+    args: Data = {"prompt": prompt, "query": query or (None if named else prompt), "summaryIds": named}
+    args |= {"maxTokens": max_tokens, "tokenCap": token_cap}
+    args["timeoutMs"] = None if timeout is None else max(1, round(1000 * timeout))
     with _open_for_answer(invocation, may_ask=not no_model) as engine:
         result, models = run_tool(engine, "lcm_expand_query", target, args), engine.tools.models
     details = result.details
     if result.is_error and "errorCode" in details:
-        raise failures.fail(
-            "no_answer",
-            f"There is no answer: {details['error']}.",
-            failures.INTERNAL,
-            hint="With --no-model the answer is the evidence itself.",
-            errorCode=details["errorCode"],
-            conversations=details.get("conversationBreakdown", []),
-        )
+        known = {"errorCode": details["errorCode"], "conversations": details.get("conversationBreakdown", [])}
+        hint, message = "With --no-model the answer is the evidence itself.", f"There is no answer: {details['error']}."
+        raise failures.fail("no_answer", message, failures.INTERNAL, hint=hint, **known)
     found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
     invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
     """The engine that answers. Calls are rows, so it is opened for writing only when there is a model."""
-    settings, reader = _tool_settings(invocation), tool_reader(invocation)
     from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import Gate
 
+    settings = tool_settings(invocation)
+    reader = invocation.reader(settings)
     if not (may_ask and Summariser(settings).readers(Gate())):
         return reader
     reader.close()
@@ -470,11 +460,10 @@ def print_answer(screen: Screen, data: Data) -> None:
     if not data["citedIds"]:
         return
     screen.gap()
-    screen.fields(
-        (
-            ("From", ", ".join(data["citedIds"])),
-            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-            ("Asked", ", ".join(data["models"]) or "no model"),
-        )
+    rows = (
+        ("From", ", ".join(data["citedIds"])),
+        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+        ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
+        ("Asked", ", ".join(data["models"]) or "no model"),
     )
+    screen.fields(rows)

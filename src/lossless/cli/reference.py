@@ -57,7 +57,6 @@ def reference_page() -> str:
 
 
 def _commands(group: click.Group, context: click.Context) -> Iterator[tuple[click.Command, click.Context]]:
-    """Every command that can be run, with the context that names it."""
     for name in group.list_commands(context):
         command = group.get_command(context, name)
         assert command is not None

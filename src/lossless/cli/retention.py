@@ -21,7 +21,7 @@ from lossless.cli.commands import F, Invocation, command, dry_run_option, text_o
 from lossless.cli.conversations import session_name
 from lossless.cli.options import ConversationTarget, bad_option, gathered, session_names, target_options, usage_error
 from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.screen import Data, Screen, message_counts, styled
 from lossless.errors import BadInput, NotFound
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
@@ -96,11 +96,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     found = copies.list_backups(invocation.file_path)
-    data = {
-        "count": len(found),
-        "bytes": sum(item.bytes for item in found),
-        "items": [_backup_json(item) for item in found],
-    }
+    data = {"count": len(found), "bytes": sum(item.bytes for item in found), "items": list(map(_backup_json, found))}
     invocation.emit("backups", print_backups, data)
 
 
@@ -178,16 +174,8 @@ def size(invocation: Invocation) -> None:
 
 
 @command("prune")
-@click.option(
-    "--older-than", metavar="AGE", type=text_type, help="Without new messages for longer than this: 90d, 12w, 6m or 2y."
-)
-@click.option(
-    "--to",
-    "limit",
-    metavar="SIZE",
-    type=text_type,
-    help="The oldest ones, until the archive has at most this size: 2GB.",
-)
+@text_option("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
+@text_option("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
 @text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
 @click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
 @click.option("--no-backup", is_flag=True, help="Make no backup first.")
@@ -287,11 +275,8 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         followed = engine.transcripts.followed(conversation.id)
     place = path or (followed.path if followed is not None else "")
     if not place:
-        raise failures.not_found(
-            f"No transcript is known for conversation {conversation.id}.",
-            hint="Name it with --file.",
-            conversationId=conversation.id,
-        )
+        message = f"No transcript is known for conversation {conversation.id}."
+        raise failures.not_found(message, hint="Name it with --file.", conversationId=conversation.id)
     file = expand_path(place).absolute()
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
@@ -317,9 +302,7 @@ _LISTED_MESSAGES = 50
 
 @command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
-@click.option(
-    "--from", "source", metavar="FILE", type=text_type, help="Phrases, one per line; `-` reads standard input."
-)
+@text_option("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
 @text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 def forget(
@@ -340,10 +323,8 @@ def forget(
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
-    phrases = [
-        *([" ".join(words)] if words and not ids else []),
-        *([] if source is None else phrases_in(source, "--from")),
-    ]
+    phrases = [" ".join(words)] if words and not ids else []
+    phrases += [] if source is None else phrases_in(source, "--from")
     if not (phrases or ids or sessions):
         raise usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
@@ -361,9 +342,8 @@ def forget(
         is_real = True
     if is_real:
         report = _forget(invocation, phrases, asked, is_real=True)
-    invocation.emit(
-        "forget", print_forget, _forget_json(report, applied=bool(is_real)), ok=not (is_real and report.left)
-    )
+    data = _forget_json(report, applied=bool(is_real))
+    invocation.emit("forget", print_forget, data, ok=not (is_real and report.left))
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -380,7 +360,6 @@ def phrases_in(source: str, option: str) -> list[str]:
 
 
 def _forget(invocation: Invocation, phrases: list[str], asked: Data, *, is_real: bool) -> ForgetReport:
-    """Plan it, or do it; what is named must be there."""
     try:
         if not is_real:
             with invocation.reader() as engine:
@@ -432,8 +411,7 @@ def print_backups(screen: Screen, data: Data) -> None:
 
 
 def print_restore(screen: Screen, data: Data) -> None:
-    counts = data["counts"]
-    held = f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
+    held = message_counts(data["counts"])
     if not data["applied"]:
         screen.line(f"{data['source']} is sound: {held}.")
         screen.unchanged("--yes puts it in place.")

@@ -15,7 +15,7 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.apply import confirm, ended_by_signals, planning, result_json, with_hints
-from lossless.cli.commands import F, Group, Invocation, command, text_option, text_type
+from lossless.cli.commands import F, Group, Invocation, command, folder_option, text_option, text_type
 from lossless.cli.model import (
     ModelChoice,
     SourceTimes,
@@ -40,11 +40,8 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.settings import Settings
 
-prompt_dir_option = click.option(
-    "--prompt-dir",
-    metavar="DIR",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="A folder with your prompt templates; see `lcm summary prompts export`.",
+prompt_dir_option = folder_option(
+    "--prompt-dir", "A folder with your prompt templates; see `lcm summary prompts export`."
 )
 diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
 
@@ -108,41 +105,29 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
                     plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
                 )
             if made.usable and how.is_reviewed:
-                confirm(
-                    f"Put {len(made.usable)} new texts in place?", how.yes, "\n\n".join(one.diff for one in made.usable)
-                )
+                diffs = "\n\n".join(one.diff for one in made.usable)
+                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, diffs)
             items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
     return items
 
 
-def rewrite_exit_code(command: str, items: Sequence[Data]) -> int:
-    """How a run ended: interrupted, with something that stays as it is and should not, or well.
-
-    What a rewrite leaves is as good as it was, unless a model failed or a text does not fit; a repair leaves it broken.
-    """
-    if any(item["stop"] == INTERRUPTED for item in items):
-        return failures.INTERRUPTED
-    drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
-    is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
-    return failures.INTERNAL if is_bad else failures.OK
-
-
 def emit_rewrites(
-    invocation: Invocation,
-    command: str,
-    plans: Sequence[RewritePlan],
-    how: DraftOptions,
-    more: Data | None = None,
+    invocation: Invocation, command: str, plans: Sequence[RewritePlan], how: DraftOptions, more: Data | None = None
 ) -> None:
     """Carry plans out as far as that is wanted, print what came of it, and end the command."""
     items = write_plans(invocation, plans, how)
-    code = rewrite_exit_code(command, items)
+    is_stopped = any(item["stop"] == INTERRUPTED for item in items)
+    # what a rewrite leaves is as good as it was unless a model failed or a text does not fit; a repair leaves it broken
+    drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
     count = sum(len(plan.targets) for plan in plans)
     data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
+    data |= how.spending(plans) | (more or {})
     view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
-    invocation.emit(command, view, data | how.spending(plans) | (more or {}), ok=code == failures.OK, exit_code=code)
+    code = failures.INTERRUPTED if is_stopped else failures.INTERNAL
+    invocation.emit(command, view, data, ok=not (is_stopped or is_bad), exit_code=code)
 
 
 def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:
@@ -276,12 +261,8 @@ def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> N
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
     """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
-    data = {
-        "folder": str(folder.absolute()),
-        "written": [path.name for path in written],
-        "all": len(templates.TEMPLATE_NAMES),
-    }
-    invocation.emit("prompts.export", print_prompts_export, data)
+    data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
+    invocation.emit("prompts.export", print_prompts_export, data | {"all": len(templates.TEMPLATE_NAMES)})
 
 
 @command("diff", prompts)
@@ -295,11 +276,8 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     names = templates.TEMPLATE_NAMES if name is None else (name,)
     pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
     items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
-    invocation.emit(
-        "prompts.diff",
-        print_prompts_diff,
-        {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)},
-    )
+    data = {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)}
+    invocation.emit("prompts.diff", print_prompts_diff, data)
 
 
 @command("render", prompts)
@@ -334,7 +312,6 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
 
 
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
-    """The folder that is named, else the one of the settings."""
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 

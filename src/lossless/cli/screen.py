@@ -27,8 +27,8 @@ Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200
-#: So narrow may the column become that takes what remains.
-_MIN_REST = 12
+#: So narrow may the column become that takes what remains; so long is a full bar.
+_MIN_REST, _BAR = 12, 24
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
 
 
@@ -104,11 +104,9 @@ class Screen:
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
         """Names and values below each other."""
-        from rich.table import Table
+        from rich.table import Column, Table
 
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(style="dim", no_wrap=True)
-        grid.add_column(overflow="fold")
+        grid = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
         for name, value in rows:
             grid.add_row(f"  {name}", safe_text(value))
         self._console.print(grid)
@@ -155,37 +153,29 @@ class Screen:
             "rest": lambda value: value or "",
             "time": self.time,
         }
-        self.table(
-            [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts],
-            [
-                [
-                    shown[kind](value) if kind in shown else value
-                    for _, key, kind in parts
-                    for value in [values[key](item) if key in values else item[key]]
-                ]
-                for item in items
-            ],
-        )
 
-    def bars(self, rows: Sequence[tuple[str, int]], width: int = 24) -> None:
+        def cell(item: Data, key: str, kind: str) -> Any:
+            value = values[key](item) if key in values else item[key]
+            return shown[kind](value) if kind in shown else value
+
+        titles = [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts]
+        self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
+
+    def bars(self, rows: Sequence[tuple[str, int]]) -> None:
         """Sizes with bars of their share."""
-        from rich.table import Table
+        from rich.table import Column, Table
 
         total = sum(size for _, size in rows) or 1
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        grid.add_column(justify="right", no_wrap=True)
-        grid.add_column(style="cyan", no_wrap=True)
+        columns = Column(no_wrap=True), Column(justify="right", no_wrap=True), Column(style="cyan", no_wrap=True)
+        grid = Table.grid(*columns, padding=(0, 2))
         for name, size in rows:
-            grid.add_row(f"  {name}", format_bytes(size), "█" * round(width * size / total) or "▏")
+            grid.add_row(f"  {name}", format_bytes(size), "█" * round(_BAR * size / total) or "▏")
         self._console.print(grid)
 
     def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
         """The line above a message."""
-        used = f"  {', '.join(tools)}" if tools else ""
-        self.line(
-            styled(f"#{message_id} ", "bold"), role_text(role), styled(f"  {about}" if about else "", "dim"), used
-        )
+        used, said = f"  {', '.join(tools)}" if tools else "", styled(f"  {about}" if about else "", "dim")
+        self.line(styled(f"#{message_id} ", "bold"), role_text(role), said, used)
 
     def gap(self) -> None:
         self._console.print()
@@ -264,6 +254,11 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*pieces)
+
+
+def message_counts(counts: Data) -> str:
+    """How many messages and summaries there are."""
+    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
 
 
 def role_text(name: str) -> Text:

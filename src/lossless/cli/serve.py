@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, choice_option, command, number_option, text_option, text_type
+from lossless.cli.commands import Invocation, choice_option, command, file_option, number_option, text_option
 from lossless.cli.options import usage_error
 from lossless.cli.output import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
@@ -34,11 +34,8 @@ _MCP_PORT = 4878
 )
 @click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
 @number_option("--port", minimum=0, maximum=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
-@click.option(
-    "--token-file",
-    metavar="PATH",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only.",
+@file_option(
+    "--token-file", "The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only."
 )
 def mcp(
     invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
@@ -97,7 +94,7 @@ _HISTORIES = {
 @text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="The address of OpenAI's API.")
 @text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="The address of Anthropic's API.")
 @text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that send none.")
-@click.option("--anthropic-key-env", metavar="NAME", type=text_type, help="The same for Anthropic.")
+@text_option("--anthropic-key-env", metavar="NAME", help="The same for Anthropic.")
 @choice_option(
     "--session-by",
     choices=("prefix", "key"),
@@ -114,20 +111,10 @@ _HISTORIES = {
     choices=("auto", "always", "never"),
     help="When models get the recall tools: auto is when the prompt does not show everything.",
 )
-@click.option(
-    "--token-file",
-    metavar="PATH",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only.",
+@file_option(
+    "--token-file", "The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only."
 )
-@click.option(
-    "--allow-origin",
-    "origins",
-    metavar="ORIGIN",
-    type=text_type,
-    multiple=True,
-    help="Allow requests from this web page.",
-)
+@text_option("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Allow requests from this web page.")
 @click.option("--check", is_flag=True, help="Show how it would serve, and do not serve.")
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
     """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window.
@@ -139,16 +126,15 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     failures.need_extra("proxy", "The proxy needs httpx2, starlette and uvicorn.", *needs)
     from lossless.serve.proxy import ProxyOptions
 
-    keys = {name: _key(given[f"{name}_key_env"]) for name in ("openai", "anthropic") if given[f"{name}_key_env"]}
-    options = ProxyOptions(
-        _url(given["openai_url"]),
-        _url(given["anthropic_url"]),
-        keys,
-        given["session_by"],
-        given["window"],
-        given["tools"],
-        history=given["history"],
-    )
+    keys = {}
+    for name in ("openai", "anthropic"):
+        if variable := given[f"{name}_key_env"]:
+            keys[name] = os.environ.get(variable, "").strip()
+            if not keys[name]:
+                raise usage_error(f"The variable {variable} is not set.")
+    urls = _url(given["openai_url"]), _url(given["anthropic_url"])
+    by, window, tools, history = (given[name] for name in ("session_by", "window", "tools", "history"))
+    options = ProxyOptions(*urls, keys, by, window, tools, history=history)
     token, source = load_proxy_token(token_file)
     announced = {
         **pick_json(options, "openai_url", "anthropic_url"),
@@ -190,13 +176,6 @@ def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: 
         invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
-
-
-def _key(name: str) -> str:
-    key = os.environ.get(name, "").strip()
-    if not key:
-        raise usage_error(f"The variable {name} is not set.")
-    return key
 
 
 def _url(url: str) -> str:

@@ -114,7 +114,6 @@ def _totals_json(engine: Engine) -> Data:
 
 
 def _without_model_json(engine: Engine) -> Data | None:
-    """What a model would have cost for the summaries, when none is configured to write them."""
     from lossless.llm.completion import estimate_model
 
     estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
@@ -194,20 +193,15 @@ def print_status(screen: Screen, data: Data) -> None:
 
 
 def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
-    """How much of its window each of the newest conversations has for its history."""
-    return [
-        (
-            "" if n else "History budget",
-            f"conversation {one['conversationId']}: {one['tokens']:,} of "
-            f"{one['window']:,} tokens "
-            f"(other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f})",
-        )
-        for n, one in enumerate(known)
-    ]
+    rows = []
+    for n, one in enumerate(known):
+        rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
+        text = f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
+        rows.append(("" if n else "History budget", text))
+    return rows
 
 
 def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
-    """What providers reported about the prompt caches of the newest conversations."""
     rows = []
     for n, one in enumerate(known):
         prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]

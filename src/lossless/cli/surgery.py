@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
 from lossless.cli import options
 from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import (
-    Invocation,
-    command,
-    dry_run_option,
-    id_type,
-    text_option,
-    text_type,
-    words_argument,
-)
+from lossless.cli.commands import Invocation, command, dry_run_option, id_type, text_option, text_type, words_argument
 from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
 from lossless.cli.options import ConversationTarget, bad_option, combined
 from lossless.cli.output import pick_json, to_json
@@ -31,10 +23,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.group import OperationPlan
 
 apply_option = click.option(
-    "--apply/--dry-run",
-    "is_real",
-    default=False,
-    help="Do it, after a backup; or only show what would be done, which is the default.",
+    "--apply/--dry-run", "is_real", help="Do it, after a backup; or only show what would be done, which is the default."
 )
 yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 apply_options = combined(apply_option, yes_option)
@@ -69,13 +58,9 @@ def transplant(
     """
     with planning(invocation) as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
-    data = {
-        **pick_json(work, "source_id", "target_id", "roots"),
-        "summaries": len(work.summary_ids),
-        "messages": len(work.message_ids),
-        "files": len(work.file_ids),
-        **pick_json(work, "tokens_before", "tokens_after"),
-    }
+    data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
+    data |= {"messages": len(work.message_ids), "files": len(work.file_ids)}
+    data |= pick_json(work, "tokens_before", "tokens_after")
     operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 
@@ -143,18 +128,30 @@ def _parse_point(option: str, value: str | None) -> int | datetime | None:
         raise bad_option(option, f"{value!r:.60} is neither the number of a change nor a time") from None
 
 
-_dry_run = click.option("--dry-run", is_flag=True, help="Only show which summaries the brief would replace.")
-_no_compact = click.option("--no-compact", is_flag=True, help="Do not fold older history first.")
+class FocusOptions(NamedTuple):
+    """How a brief is written."""
+
+    named: ModelChoice
+    no_compact: bool
+    dry_run: bool
+    yes: bool
+
+
+_focus_options = options.gathered(
+    "how",
+    FocusOptions,
+    model_options,
+    click.option("--no-compact", is_flag=True, help="Do not fold older history first."),
+    click.option("--dry-run", is_flag=True, help="Only show which summaries the brief would replace."),
+    yes_option,
+)
 
 
 @command("focus")
 @words_argument("question", "[QUESTION]...", required=False)
 @options.target_options()
-@model_options
-@_no_compact
-@_dry_run
-@yes_option
-def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
+@_focus_options
+def focus(invocation: Invocation, question: str | None, target: ConversationTarget, how: FocusOptions) -> None:
     """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
@@ -166,18 +163,15 @@ def focus(invocation: Invocation, /, question: str | None, target: ConversationT
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
         return
-    _write_focus(invocation, "focus", target, question, **how)
+    _write_focus(invocation, "focus", target, question, how)
 
 
 @command("refocus")
 @options.target_options()
-@model_options
-@_no_compact
-@_dry_run
-@yes_option
-def refocus(invocation: Invocation, /, target: ConversationTarget, **how: Any) -> None:
+@_focus_options
+def refocus(invocation: Invocation, target: ConversationTarget, how: FocusOptions) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(invocation, "refocus", target, None, **how)
+    _write_focus(invocation, "refocus", target, None, how)
 
 
 @command("unfocus")
@@ -193,26 +187,19 @@ def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -
 
 
 def _write_focus(
-    invocation: Invocation,
-    command: str,
-    target: ConversationTarget,
-    question: str | None,
-    named: ModelChoice,
-    no_compact: bool,
-    dry_run: bool,
-    yes: bool,
+    invocation: Invocation, command: str, target: ConversationTarget, question: str | None, how: FocusOptions
 ) -> None:
-    asked = settings_with_model(invocation, named)
+    asked = settings_with_model(invocation, how.named)
     conversation = options.find_active(invocation, target)
-    if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
-        confirm(f"Have {writer_name(asked)} write the brief?", yes)
-    if dry_run:
+    if invocation.rule == "ask" and not how.dry_run and Summariser(asked).has_model:
+        confirm(f"Have {writer_name(asked)} write the brief?", how.yes)
+    if how.dry_run:
         with planning(invocation) as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
         invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
         return
     with invocation.engine(asked) as engine:
-        if not no_compact:
+        if not how.no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"

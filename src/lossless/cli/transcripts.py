@@ -18,11 +18,11 @@ from lossless.cli.screen import Data, Screen, styled
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.model.conversations import Session
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 
 
+_NOT_STORED = ("held", "failed")
 again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
 
 
@@ -42,7 +42,7 @@ def bootstrap(
     """
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
-    _emit(invocation, "bootstrap", report)
+    invocation.emit("bootstrap", print_bootstrap, to_json(report), ok=report.status not in _NOT_STORED)
 
 
 @click.group("transcripts", cls=Group, invoke_without_command=True)
@@ -78,7 +78,7 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
         again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
-    _emit(invocation, "transcripts accept", report)
+    invocation.emit("transcripts accept", print_bootstrap, to_json(report), ok=report.status not in _NOT_STORED)
 
 
 @command("refuse", transcripts)
@@ -101,10 +101,6 @@ def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDe
     raise failures.not_found(
         f"No transcript with number {number_} is held back.", hint="`lcm transcripts` lists those that are.", id=number_
     )
-
-
-def _emit(invocation: Invocation, command: str, report: TranscriptReport) -> None:
-    invocation.emit(command, print_bootstrap, to_json(report), ok=report.status not in ("held", "failed"))
 
 
 @click.group("quarantine", cls=Group, invoke_without_command=True)
@@ -146,12 +142,8 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:
-    return {
-        "conversationId": found.conversation_id,
-        "sessionKey": found.session.key,
-        "sessionId": found.session.id,
-        **pick_json(found, "decision", "at", "messages", "beside"),
-    }
+    named = {"conversationId": found.conversation_id, "sessionKey": found.session.key, "sessionId": found.session.id}
+    return named | pick_json(found, "decision", "at", "messages", "beside")
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:

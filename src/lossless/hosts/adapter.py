@@ -32,14 +32,11 @@ from lossless.providers.token_limits import (
     shows_all,
     window_tokens,
 )
-from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.context.run import Assembled
     from lossless.engine import Engine
-    from lossless.recall.tools import Tool
 
 
 @contextmanager
@@ -52,14 +49,14 @@ def extra(name: str) -> Iterator[None]:
         raise ModuleNotFoundError(missing, name=error.name) from None
 
 
-Block = dict[str, Any]
+Raw = dict[str, Any]
 
 
-def text_block(text: str) -> Block:
+def text_block(text: str) -> Raw:
     return {"type": "text", "text": text}
 
 
-def media_block(kind: str | None, data: bytes | str, name: str | None = None) -> Block:
+def media_block(kind: str | None, data: bytes | str, name: str | None = None) -> Raw:
     """A block with the bytes of a picture, or of a file of another kind; a text is base64 already."""
     kind = kind or "application/octet-stream"
     address = f"data:{kind};base64,{data if isinstance(data, str) else b64encode(data).decode()}"
@@ -68,7 +65,7 @@ def media_block(kind: str | None, data: bytes | str, name: str | None = None) ->
     return {"type": "file", "file": {"file_data": address, "filename": name or kind.replace("/", ".")}}
 
 
-def mention_block(what: str, *known: object) -> Block:
+def mention_block(what: str, *known: object) -> Raw:
     """A block of text in the place of something that lies elsewhere, or that cannot be read here.
 
     >>> mention_block("video", "https://example.org/a.mp4", None)
@@ -78,7 +75,7 @@ def mention_block(what: str, *known: object) -> Block:
     return text_block(f"[{what}: {facts}]" if facts else f"[{what}]")
 
 
-def chat_content(blocks: Iterable[Block]) -> str | list[Block]:
+def chat_content(blocks: Iterable[Raw]) -> str | list[Raw]:
     """The content of a chat message: one text where there is nothing else."""
     found = list(blocks)
     if all(block["type"] == "text" for block in found):
@@ -86,7 +83,6 @@ def chat_content(blocks: Iterable[Block]) -> str | list[Block]:
     return found
 
 
-Raw = dict[str, Any]
 #: How the ids of messages begin in a receipt.
 _MESSAGE = "msg#"
 #: Where frameworks have what is sent of a tool.
@@ -134,7 +130,12 @@ class WindowSync:
             return None
         self.sent[session.name] = made.tokens
         warn_over_budget(over + made.receipt.over, why_over or made.receipt.why_over)
-        return self._kept_together(self._with_references(made))
+        # one that a file stands in does not carry the framework's own, which is as large as ever
+        ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
+        references = {stored.message.content for stored in self.engine.host.in_files(ids)}
+        return self._kept_together(
+            [replace(one, body=None) if one.content in references else one for one in made.parts]
+        )
 
     def turn(
         self, session: Session, window: Sequence[Raw], prompt_tokens: int | None = None, overhead: int = 0,
@@ -167,12 +168,6 @@ class WindowSync:
         """What a message carries of this framework; None for what we wrote, and for what came another way."""
         return None if message.body is None else (message.body.get(CARRIED) or {}).get(self.kind)  # type: ignore[union-attr]
 
-    def _with_references(self, made: Assembled) -> list[Message]:
-        """The messages; one that a file stands in does not carry the framework's own, which is as large as ever."""
-        ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
-        references = {stored.message.content for stored in self.engine.host.in_files(ids)}
-        return [replace(one, body=None) if one.content in references else one for one in made.parts]
-
     def _kept_together(self, messages: Sequence[Message]) -> tuple[Message, ...]:
         """Messages that came as one carry it only while none of them has changed: else each stands for itself."""
         runs: list[list[Message]] = []  # results of tools that follow each other, and what follows them
@@ -189,10 +184,6 @@ class WindowSync:
     def call(self, session: Session | None, name: str, args: Any) -> str:
         """Use a recall tool; its answer leaves room for more."""
         return recall_text(self.engine, session, name, args, self.size // ANSWER_SHARE)
-
-    @property
-    def tools(self) -> tuple[Tool, ...]:
-        return TOOLS
 
 
 def warn_over_budget(over: int, why: str) -> None:

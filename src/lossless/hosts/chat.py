@@ -91,9 +91,9 @@ class Chat:
         return turn
 
     def _leave(self) -> None:
-        calls, self._calls = self._calls, None
-        if calls is not None:
-            calls.close(self)
+        if self._calls is not None:
+            self._calls.close(self)
+            self._calls = None
 
     def _finish(self) -> None:
         """Keep what had come of streams that were not read to their end, then close the archive."""

@@ -104,5 +104,4 @@ def _index(project_key: str) -> Session:
 
 
 def _named(*names: str | None) -> Session:
-    """A session whose key is made of names; other names make another key."""
     return Session(key=":".join(quote(name, safe="/", errors="surrogatepass") for name in names if name))

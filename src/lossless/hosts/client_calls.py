@@ -21,7 +21,7 @@ from lossless.providers.messages_api import MessagesApi
 from lossless.providers.responses_api import ResponsesApi
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator
+    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
 
     from lossless.hosts.chat import Chat
     from lossless.providers.api import ProviderAPI, Raw
@@ -44,11 +44,6 @@ def client_json(value: Any) -> Any:
 
 
 _NOTHING = object()
-
-
-def rebuild_reply(result: Any, reply: Any, final: Any) -> Any:
-    """The client's own object when nothing changed, else one of its kind."""
-    return result if final is reply else type(result).construct(**final)
 
 
 class ClientEvents:
@@ -92,15 +87,24 @@ class ClientEvents:
         return held[1] if held else self._kinds[raw.get("type")].construct(**raw)
 
 
-class ReplyStream:
-    """A stream of a client's events. Like the client's own it can be iterated once, closed, and used in `with`."""
+class KeptStream:
+    """A client's stream whose events are kept; what else it has is the client's own."""
+
+    _iterate: Callable[[], Any]
 
     def __init__(self, chat: Chat, turn: Turn, stream: Any, again: Callable[[], Any]) -> None:
         self._kept, self._stream, self._again = ClientEvents(turn), stream, again
         chat.streams.add(self._kept)
         self._events = self._iterate()
 
-    def __iter__(self) -> Iterator[Any]:
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+class ReplyStream(KeptStream):
+    """A stream of a client's events. Like the client's own it can be iterated once, closed, and used in `with`."""
+
+    def __iter__(self) -> Any:
         return self._events
 
     def __next__(self) -> Any:
@@ -111,9 +115,6 @@ class ReplyStream:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     def close(self) -> None:
         """Close the connection; what had come is kept."""
@@ -133,15 +134,10 @@ class ReplyStream:
             self._kept.broken()
 
 
-class AsyncReplyStream:
+class AsyncReplyStream(KeptStream):
     """The same for `async for`."""
 
-    def __init__(self, chat: Chat, turn: Turn, stream: Any, again: Callable[[], Awaitable[Any]]) -> None:
-        self._kept, self._stream, self._again = ClientEvents(turn), stream, again
-        chat.streams.add(self._kept)
-        self._events = self._iterate()
-
-    def __aiter__(self) -> AsyncIterator[Any]:
+    def __aiter__(self) -> Any:
         return self._events
 
     async def __anext__(self) -> Any:
@@ -152,9 +148,6 @@ class AsyncReplyStream:
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
 
     async def close(self) -> None:
         """Close the connection; what had come is kept."""
@@ -228,7 +221,7 @@ def send_request(calls: PatchedClient, dialect: ProviderAPI, original: Callable[
         if not isinstance(reply, dict):
             return result
         if (final := turn.take(reply)) is not None:
-            return rebuild_reply(result, reply, final)
+            return result if final is reply else type(result).construct(**final)
 
 
 async def send_request_async(
@@ -247,7 +240,7 @@ async def send_request_async(
         if not isinstance(reply, dict):
             return result
         if (final := await asyncio.to_thread(turn.take, reply)) is not None:
-            return rebuild_reply(result, reply, final)
+            return result if final is reply else type(result).construct(**final)
 
 
 def open_stream(
@@ -261,7 +254,6 @@ def open_stream(
 
 
 def _read(request: Raw) -> Raw:
-    """The arguments, with lists for what can be read only once."""
     return {name: list(value) if isinstance(value, Iterator) else value for name, value in request.items()}
 
 
@@ -282,7 +274,6 @@ def _read_whole(result: Any, request: Raw) -> Any:
 
 
 def _changed(request: Raw, turn: Turn) -> Raw:
-    """The caller's own arguments, but for those that the turn has changed."""
     if not turn.is_assembled and not turn.hidden:
         return request
     return request | {name: turn.body[name] for name in _OURS if name in turn.body}
@@ -352,26 +343,22 @@ class PatchedClient:
 
     def _take(self, client: Any) -> None:
         for path, dialect in ENDPOINTS.items():
-            if (resource := _at(client, path)) is not None:
-                self._take_resource(resource, dialect)
+            if (resource := _at(client, path)) is None:
+                continue
+            self._forget(resource)
+            is_async = inspect.iscoroutinefunction(inspect.unwrap(resource.create))
+            send: Any = send_request_async if is_async else send_request
+            for name in ("create", "parse"):
+                if callable(original := getattr(resource, name, None)):
+                    self._change(resource, name, partial(send, self, dialect, original))
+            stream = getattr(resource, "stream", None)
+            if isinstance(dialect, MessagesApi) and callable(stream):  # which goes around `create`
+                self._change(resource, "stream", partial(open_stream, self, dialect, stream, is_async))
         for name in _COPIES:
             if callable(original := getattr(client, name, None)):
                 self._change(client, name, partial(self._copied, original))
         for owner in (client, getattr(client, "chat", None), getattr(client, "beta", None)):
             self._forget(owner)
-
-    def _take_resource(self, resource: Any, dialect: ProviderAPI) -> None:
-        self._forget(resource)
-        is_async = inspect.iscoroutinefunction(inspect.unwrap(resource.create))
-        for name in ("create", "parse"):
-            if callable(original := getattr(resource, name, None)):
-                self._change(
-                    resource, name, partial(send_request_async if is_async else send_request, self, dialect, original)
-                )
-        if isinstance(dialect, MessagesApi) and callable(
-            getattr(resource, "stream", None)
-        ):  # which goes around `create`
-            self._change(resource, "stream", partial(open_stream, self, dialect, resource.stream, is_async))
 
     def _copied(self, original: Callable[..., Any], *args: Any, **options: Any) -> Any:
         made = original(*args, **options)

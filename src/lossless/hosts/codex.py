@@ -7,14 +7,15 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.claude_code.setup import in_order, json_edits_adding, json_edits_removing
-from lossless.hosts.config_files import edits_adding, edits_restoring, read_object, read_text
-from lossless.hosts.hook_config import SERVER_NAME, HostFiles, command_in, is_own_server, with_hooks, without_hooks
+from lossless.hosts.claude_code.setup import in_order, json_change
+from lossless.hosts.config_files import edits_adding, edits_restoring, read_text
+from lossless.hosts.hook_config import SERVER_NAME, HostFiles, is_own_server, with_hooks, without_hooks
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
 from lossless.settings.write import toml_text
@@ -83,14 +84,13 @@ def without_table(text: str) -> str | None:
 
 
 def _value(text: str) -> dict[str, Any] | None:
-    try:
+    with suppress(tomllib.TOMLDecodeError):
         return tomllib.loads(text)
-    except tomllib.TOMLDecodeError:
-        return None
+    return None
 
 
-#: The first with hooks.
-MINIMUM_VERSION = (0, 114)
+#: The command, the first version with hooks, and what helps when it is older.
+PROGRAM = ("codex", (0, 114), 'update it, or set `notify = ["lcm-hook"]` in its config.toml.')
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop")
 #: What Codex calls its hooks among its features, and called them before.
 _FEATURES = ("codex_hooks", "hooks")
@@ -108,10 +108,10 @@ def project_files(project: Path) -> HostFiles:
 
 
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
-    path, (hook, server) = places.servers, commands
-    hooks = json_edits_adding(places.settings, lambda found: with_hooks(found, hook, EVENTS), without_hooks)
+    settings, path, (hook, server) = places.settings, places.servers, commands
+    put_hooks = json_change(settings, lambda found: with_hooks(found, hook, EVENTS))
     config = edits_adding(path, lambda text: with_server(path, text, server), lambda text: without_server(path, text))
-    return in_order(hooks, config)
+    return in_order(edits_adding(settings, put_hooks, json_change(settings, without_hooks)), config)
 
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
@@ -120,13 +120,12 @@ def uninstall_edits(places: HostFiles) -> list[FileEdit]:
     if is_own_server(servers_in(path, config[0].after or "").get(SERVER_NAME)):
         note = f"[mcp_servers.{SERVER_NAME}] cannot be taken away alone; remove it by hand"
         config = [replace(config[0], note=note), *config[1:]]
-    return in_order(json_edits_removing(places.settings, without_hooks), config)
+    return in_order(edits_restoring(places.settings, json_change(places.settings, without_hooks)), config)
 
 
-def installed_command(places: HostFiles) -> list[str] | None:
-    """The command of hooks or server as it stands in the files; None where nothing is installed."""
-    server = servers_in(places.servers, read_text(places.servers) or "").get(SERVER_NAME)
-    return command_in(read_object(places.settings, read_text(places.settings)), server)
+def own_server(places: HostFiles) -> Any:
+    """The table of our MCP server; None where there is none."""
+    return servers_in(places.servers, read_text(places.servers) or "").get(SERVER_NAME)
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:

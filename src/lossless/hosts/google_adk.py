@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ from lossless.hosts import adapter
 from lossless.hosts.adapter import WindowSync
 from lossless.model.conversations import Session
 from lossless.providers.token_limits import overhead_tokens
+from lossless.recall.tools import TOOLS
 
 with adapter.extra("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
@@ -53,13 +55,17 @@ class LosslessPlugin(BasePlugin):
 
     async def before_model_callback(self, *, callback_context: Any, llm_request: Any) -> None:
         """Keep what the request says, and fit it; the session's events stay as they are."""
-        view = self._view(callback_context, llm_request.contents)
+        view = AgentView(self._windows, llm_request.contents, callback_context.session.events)
         self._sent[callback_context.invocation_id, callback_context.agent_name] = list(llm_request.contents)
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
-        llm_request.append_tools([RecallTool(self, tool) for tool in self._windows.tools])
-        known = _overhead_tokens(llm_request.config), llm_request.model or None
+        llm_request.append_tools([RecallTool(self, tool) for tool in TOOLS])
+        # what is sent besides the contents: instructions and tools, ours among them
+        config, system = llm_request.config, llm_request.config.system_instruction
+        system = system if isinstance(system, str) or system is None else str(system)
+        tools = [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()]
+        known = overhead_tokens(system, tools), llm_request.model or None
         self._overhead_and_model[callback_context.agent_name] = known
         fitting = await asyncio.to_thread(self._windows.fit, _session(callback_context), view.window, *known)
         if fitting is not None:
@@ -73,8 +79,9 @@ class LosslessPlugin(BasePlugin):
         sent.append(llm_response.content)
         counted = llm_response.usage_metadata
         tokens = counted.prompt_token_count if counted else None
-        view, known = self._view(callback_context, sent), self._overhead_and_model[callback_context.agent_name]
-        await asyncio.to_thread(self._windows.turn, _session(callback_context), view.window, tokens, *known)
+        window = AgentView(self._windows, sent, callback_context.session.events).window
+        known = self._overhead_and_model[callback_context.agent_name]
+        await asyncio.to_thread(self._windows.turn, _session(callback_context), window, tokens, *known)
 
     async def on_model_error_callback(self, *, callback_context: Any, llm_request: Any, error: Exception) -> None:
         """Learn from a request that was too long; the error stays what it is."""
@@ -85,9 +92,6 @@ class LosslessPlugin(BasePlugin):
     async def after_run_callback(self, *, invocation_context: Any) -> None:
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
-
-    def _view(self, context: Any, contents: Sequence[Any]) -> AgentView:
-        return AgentView(self._windows, contents, context.session.events)
 
     def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
         """What a recall tool finds in the session of the agent that asks."""
@@ -108,13 +112,6 @@ class RecallTool(BaseTool):
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
         return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
-
-
-def _overhead_tokens(config: Any) -> int:
-    """What is sent besides the contents: instructions and tools, ours among them."""
-    system = config.system_instruction
-    system = system if isinstance(system, str) or system is None else str(system)
-    return overhead_tokens(system, [tool.model_dump(mode="json", exclude_none=True) for tool in config.tools or ()])
 
 
 def _session(context: Any) -> Session:
@@ -197,7 +194,6 @@ def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[An
 
 
 def _key(own: Any) -> str:
-    """A content without the ids that come and go."""
     return json.dumps(_without_ids(own), sort_keys=True, default=str)
 
 
@@ -212,7 +208,6 @@ def _without_ids(value: Any) -> Any:
 
 
 def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
-    """What a content says, calls and returns, in the words of a quote."""
     made = []
     for part in parts:
         if part.thought:
@@ -228,7 +223,6 @@ def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
 
 
 def _quoted(content: Any) -> _Quote:
-    """What a content quotes of another agent; nothing when it is none of these."""
     parts = content.parts or []
     if content.role != "user" or not parts or not (parts[0].text or "").startswith(_PREAMBLE):
         return ()
@@ -293,7 +287,6 @@ def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
 
 
 def _block(part: Any) -> Raw | None:
-    """What a part says or shows; nothing for thoughts, calls and results."""
     if part.text and not part.thought:
         return adapter.text_block(part.text)
     if part.inline_data and part.inline_data.data:
@@ -323,10 +316,9 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         return types.Content(role="model", parts=[*text, *calls])
     if message.tool_results:
         result = message.tool_results[0]
-        try:
-            found = json.loads(result.text)
-        except ValueError:
-            found = result.text
+        found: Any = result.text
+        with suppress(ValueError):
+            found = json.loads(found)
         response = found if isinstance(found, dict) else {"result": found}
         answer = types.FunctionResponse(id=result.call_id, name=result.name or "tool", response=response)
         return types.Content(role="user", parts=[types.Part(function_response=answer)])

@@ -102,9 +102,6 @@ def is_hook_command(command: Any) -> bool:
     return bool(words) and PurePath(words[0]).name.removesuffix(".exe") == "lcm-hook"
 
 
-# --- MCP servers ----------------------------------------------------------------------------------
-
-
 def with_server(config: dict[str, Any], command: Sequence[str]) -> dict[str, Any]:
     """A config with our MCP server; raises BadInput when the name is taken by another one."""
     new = copy.deepcopy(config)
@@ -170,7 +167,6 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
 
 
 def _find(name: str, by_name: bool) -> str:
-    """Where a command of ours lies: next to the interpreter, else on the path."""
     on_path, folder = shutil.which(name), Path(sys.executable).parent
     installed = shutil.which(name, path=str(folder))
     if by_name and on_path:

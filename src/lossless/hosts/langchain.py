@@ -15,6 +15,7 @@ from lossless.context.render import RECALL_POLICY
 from lossless.hosts import adapter
 from lossless.hosts.adapter import Raw, WindowSync
 from lossless.providers.token_limits import overhead_tokens
+from lossless.recall.tools import TOOLS
 
 with adapter.extra("langchain"):
     from langchain.agents.middleware import AgentMiddleware
@@ -96,7 +97,7 @@ def _overhead_and_model(request: Any) -> tuple[int, str | None]:
 
 def recall_tools(windows: WindowSync) -> list[StructuredTool]:
     """The recall tools; they look into the thread that calls them."""
-    return [_tool(windows, tool.name, tool.help, tool.schema) for tool in windows.tools]
+    return [_tool(windows, tool.name, tool.help, tool.schema) for tool in TOOLS]
 
 
 def _tool(windows: WindowSync, name: str, help: str, schema: Raw) -> StructuredTool:
@@ -108,8 +109,6 @@ def _tool(windows: WindowSync, name: str, help: str, schema: Raw) -> StructuredT
 
     return StructuredTool(name=name, description=help, args_schema=schema, func=call, coroutine=acall)
 
-
-# --- messages ---
 
 #: Who speaks in OpenAI's API.
 _ROLES = ("system", "developer", "user", "assistant", "tool")

@@ -13,14 +13,7 @@ import json
 from typing import TYPE_CHECKING, Any, cast
 
 from lossless.hosts import adapter
-from lossless.providers.token_limits import (
-    PromptLimits,
-    overhead_tokens,
-    recall_text,
-    recall_tool_tokens,
-    shorten_unstored,
-    window_tokens,
-)
+from lossless.providers import token_limits
 from lossless.recall.tools import TOOLS
 
 with adapter.extra("openai-agents"):
@@ -28,7 +21,7 @@ with adapter.extra("openai-agents"):
     from agents.run_config import ModelInputData
 
 if TYPE_CHECKING:
-    from agents import Agent, Tool
+    from agents import Tool
     from agents.items import TResponseInputItem
     from agents.mcp import MCPServer
     from agents.memory import SessionSettings
@@ -68,7 +61,9 @@ class LosslessSession:
     async def fit(self, data: CallModelData[Any]) -> ModelInputData:
         """For `RunConfig(call_model_input_filter=…)`: each model call of a run, however long, is within the budget."""
         given = data.model_data
-        self._overhead = overhead_tokens(given.instructions, _tool_definitions(data.agent))
+        # those of its MCP servers as the SDK has just listed them
+        tools = [*data.agent.tools, *(tool for server in data.agent.mcp_servers for tool in _listed(server))]
+        self._overhead = token_limits.overhead_tokens(given.instructions, adapter.tool_definitions(tools))
         name = getattr(data.agent.model, "model", data.agent.model)
         self._model = name if isinstance(name, str) and name else None
         return ModelInputData(await asyncio.to_thread(self._fitted, given.input), given.instructions)
@@ -90,7 +85,7 @@ class LosslessSession:
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
-        self._overhead = self._overhead or recall_tool_tokens(policy=False)
+        self._overhead = self._overhead or token_limits.recall_tool_tokens(policy=False)
         return [self._tool(tool.name, tool.help, tool.schema) for tool in TOOLS]
 
     def _tool(self, name: str, help: str, schema: dict[str, Any]) -> FunctionTool:
@@ -100,22 +95,22 @@ class LosslessSession:
             except ValueError:
                 given = arguments
             limit = self._item_budget // adapter.ANSWER_SHARE
-            return await asyncio.to_thread(recall_text, self.engine, self.session, name, given, limit)
+            return await asyncio.to_thread(token_limits.recall_text, self.engine, self.session, name, given, limit)
 
         return FunctionTool(name, help, schema, invoke, strict_json_schema=False)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
         budget, items = self._item_budget, [_item_json(item) for item in items]
-        self._sent = window_tokens(items)
+        self._sent = token_limits.window_tokens(items)
         if self._sent <= budget:
             return items
         last = self.engine.host.newest_visible(self.session)
         stored = None if last is None else self._item(last)
         place = next((n for n in range(len(items), 0, -1) if last and items[n - 1] == stored), 0)
-        new = shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
-        made = [*(self._assembled(window_tokens(new)) if place else ()), *new]
-        self._sent = window_tokens(made)
+        new = token_limits.shorten_unstored(items[place:], budget if not place else budget - budget // 4, _FORMAT)
+        made = [*(self._assembled(token_limits.window_tokens(new)) if place else ()), *new]
+        self._sent = token_limits.window_tokens(made)
         adapter.warn_over_budget(self._sent - budget, "items that are not stored yet do not fit")
         return made
 
@@ -124,8 +119,8 @@ class LosslessSession:
         return self._limits.capacity(self.session)
 
     @property
-    def _limits(self) -> PromptLimits:
-        return PromptLimits(self.engine, self._size, self._overhead, model=self._model)
+    def _limits(self) -> token_limits.PromptLimits:
+        return token_limits.PromptLimits(self.engine, self._size, self._overhead, model=self._model)
 
     @property
     def _size(self) -> int:
@@ -153,8 +148,6 @@ class LosslessSession:
 
 
 class _Counting(RunHooks[Any]):
-    """Hears what the provider has counted."""
-
     def __init__(self, session: LosslessSession) -> None:
         self._session = session
 
@@ -165,12 +158,6 @@ class _Counting(RunHooks[Any]):
 def _item_json(item: Any) -> Any:
     """An item as an object of JSON; the SDK has some of its own."""
     return item.model_dump(mode="json", exclude_unset=True) if hasattr(item, "model_dump") else item
-
-
-def _tool_definitions(agent: Agent[Any]) -> list[dict[str, Any]]:
-    """What is sent of an agent's tools; those of its MCP servers as the SDK has just listed them."""
-    listed = (tool for server in agent.mcp_servers for tool in _listed(server))
-    return adapter.tool_definitions([*agent.tools, *listed])
 
 
 def _listed(server: MCPServer) -> list[Any]:

@@ -14,6 +14,7 @@ from lossless.context.render import RECALL_POLICY
 from lossless.hosts import adapter
 from lossless.hosts.adapter import WindowSync
 from lossless.providers.token_limits import overhead_tokens
+from lossless.recall.tools import TOOLS
 
 with adapter.extra("pydantic-ai"):
     from pydantic_ai import Tool, messages
@@ -50,7 +51,7 @@ class Lossless(AbstractCapability[Any]):
         return RECALL_POLICY
 
     def get_toolset(self) -> FunctionToolset[Any]:
-        return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in self.windows.tools])
+        return FunctionToolset([self._tool(tool.name, tool.help, tool.schema) for tool in TOOLS])
 
     async def prepare_model_request(self, ctx: RunContext[Any], request_context: ModelRequestContext) -> Any:
         """What the model sees: all of it while it fits; the history of the run stays as it is."""
@@ -95,9 +96,6 @@ def _overhead_and_model(request: ModelRequestContext) -> tuple[int, str | None]:
     return overhead_tokens(words, tools), getattr(request.model, "model_name", None) or None
 
 
-# --- messages ---
-
-
 def from_pydantic(windows: WindowSync, history: Iterable[ModelMessage]) -> Iterator[Raw]:
     """Chat messages: one for each part of a request, one for a response; each carries what it came from."""
     for message in history:
@@ -113,20 +111,15 @@ def _dumped(message: ModelMessage) -> Any:
 
 
 def _response(message: ModelResponse) -> Raw:
-    calls = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
-        }
-        for part in message.parts
-        if isinstance(part, messages.ToolCallPart)
-    ]
+    calls = []
+    for part in message.parts:
+        if isinstance(part, messages.ToolCallPart):
+            function = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls.append({"id": part.tool_call_id, "type": "function", "function": function})
     files = [_block(part.content) for part in message.parts if isinstance(part, messages.FilePart)]
     content = adapter.chat_content([*([adapter.text_block(message.text)] if message.text else []), *files])
-    return {"role": "assistant", "content": content or (None if calls else "")} | (
-        {"tool_calls": calls} if calls else {}
-    )
+    made = {"role": "assistant", "content": content or (None if calls else "")}
+    return made | ({"tool_calls": calls} if calls else {})
 
 
 def _request_part(part: Any) -> Raw:
@@ -142,7 +135,6 @@ def _request_part(part: Any) -> Raw:
 
 
 def _block(piece: Any) -> Raw:
-    """A piece of what a user or a model shows."""
     if isinstance(piece, str):
         return adapter.text_block(piece)
     if isinstance(piece, messages.BinaryContent):

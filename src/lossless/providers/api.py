@@ -49,7 +49,6 @@ class ReplyEvents(ABC):
         """The events that were held back."""
 
     def _add_item(self, index: int, tool: str | None) -> None:
-        """An item of this round begins: a call of a tool, or anything else."""
         is_hidden = tool in self._hidden
         self._places[index] = None if is_hidden else self._shown
         self._shown += not is_hidden

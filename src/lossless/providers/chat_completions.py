@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from lossless.model.messages import ToolCall
-from lossless.providers.api import (
-    ProviderAPI,
-    Raw,
-    ReplyEvents,
-    add_usage,
-    dict_or_empty,
-    dicts_in,
-    is_dict_list,
-    positive_int,
-)
+from lossless.providers import api
 from lossless.recall.tools import openai_tools
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 
-class ChatCompletions(ProviderAPI):
+class ChatCompletions(api.ProviderAPI):
     """`POST /v1/chat/completions`."""
 
     format = "openai-chat"
@@ -30,63 +22,67 @@ class ChatCompletions(ProviderAPI):
     output_limits = ("max_completion_tokens", "max_tokens")
     usage_fields = ("prompt_tokens", "completion_tokens")
 
-    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
+    def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:  # noqa: ARG002
         return body | {"messages": list(messages)}
 
-    def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
+    def with_recall(self, body: api.Raw, policy: str, tools: Sequence[api.Raw]) -> api.Raw:
         """The policy becomes the last of the leading system messages."""
         messages = list(body["messages"])
         talk = next((n for n, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
         messages.insert(talk, {"role": "system", "content": policy})
         return body | {"messages": messages, "tools": [*(body.get("tools") or []), *tools]}
 
-    def tools(self) -> list[Raw]:
+    def tools(self) -> list[api.Raw]:
         return openai_tools()
 
-    def tool_names(self, body: Raw) -> set[str]:
-        tools = dicts_in(body.get("tools"))
-        return {str(one.get("name")) for one in dicts_in([tool.get("function") or tool for tool in tools])}
+    def tool_names(self, body: api.Raw) -> set[str]:
+        tools = api.dicts_in(body.get("tools"))
+        return {str(one.get("name")) for one in api.dicts_in([tool.get("function") or tool for tool in tools])}
 
-    def may_call(self, body: Raw) -> bool:
+    def may_call(self, body: api.Raw) -> bool:
         """Not when tools are off or one is forced, and not with several choices."""
-        has_place = bool(body.get("messages")) and is_dict_list(body["messages"]) and is_dict_list(body.get("tools"))
-        return has_place and body.get("tool_choice") in (None, "auto") and positive_int(body.get("n")) <= 1
+        has_place = (
+            bool(body.get("messages")) and api.is_dict_list(body["messages"]) and api.is_dict_list(body.get("tools"))
+        )
+        return has_place and body.get("tool_choice") in (None, "auto") and api.positive_int(body.get("n")) <= 1
 
-    def reply_messages(self, reply: Raw) -> list[Raw]:
+    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
         message = _message(reply)
         spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
         return [message] if spoken else []
 
-    def calls(self, reply: Raw) -> list[ToolCall]:
-        calls = [(call, dict_or_empty(call.get("function"))) for call in dicts_in(_message(reply).get("tool_calls"))]
+    def calls(self, reply: api.Raw) -> list[ToolCall]:
+        calls = [
+            (call, api.dict_or_empty(call.get("function"))) for call in api.dicts_in(_message(reply).get("tool_calls"))
+        ]
         return [ToolCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
 
-    def without_calls(self, reply: Raw, names: Collection[str]) -> Raw:
+    def without_calls(self, reply: api.Raw, names: Collection[str]) -> api.Raw:
         """The message without these calls; an empty list is removed."""
         message = _message(reply)
-        calls = dicts_in(message.get("tool_calls"))
-        kept = [call for call in calls if str(dict_or_empty(call.get("function")).get("name")) not in names]
+        calls = api.dicts_in(message.get("tool_calls"))
+        kept = [call for call in calls if str(api.dict_or_empty(call.get("function")).get("name")) not in names]
         if len(kept) == len(calls):
             return reply
         rest = {key: value for key, value in message.items() if key != "tool_calls"}
         return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
 
-    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[api.Raw]:
         return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
 
-    def joined(self, first: Raw, second: Raw) -> Raw:
+    def joined(self, first: api.Raw, second: api.Raw) -> api.Raw:
         """The text of both in one message, the calls and the finish reason of the second."""
         before, after = _message(first).get("content"), _message(second)
         text = after.get("content")
         both = before + text if isinstance(before, str) and isinstance(text, str) else text or before
-        usage = add_usage(first.get("usage"), second.get("usage"))
+        usage = api.add_usage(first.get("usage"), second.get("usage"))
         return _with_message(second, after | {"content": both}) | {"usage": usage}
 
     def stream(self, hidden: Collection[str]) -> ChatStream:
         return ChatStream(hidden)
 
 
-class ChatStream(ReplyEvents):
+class ChatStream(api.ReplyEvents):
     """Chunks: the first choice is assembled."""
 
     def __init__(self, hidden: Collection[str]) -> None:
@@ -97,27 +93,27 @@ class ChatStream(ReplyEvents):
     def again(self) -> None:
         """Another round: its chunks have the first one's id."""
         super().again()
-        self._head: Raw = {}
-        self._message: Raw = {"role": "assistant", "content": None}
-        self._calls: dict[int, Raw] = {}
+        self._head: api.Raw = {}
+        self._message: api.Raw = {"role": "assistant", "content": None}
+        self._calls: dict[int, api.Raw] = {}
         self._finish: Any = None
         self._round_usage: Any = None
 
-    def feed(self, event: Raw) -> list[Raw]:
+    def feed(self, event: api.Raw) -> list[api.Raw]:
         """A chunk for the client; the end of the reply is held back."""
         if self._id is None:
             self._id = event.get("id")
         self._head = self._head or {key: event[key] for key in ("id", "model", "created") if key in event}
         if event.get("usage"):
             self._round_usage = event["usage"]
-            self._usage = add_usage(self._usage, event["usage"])
-        choice = next((choice for choice in dicts_in(event.get("choices")) if not choice.get("index")), None)
+            self._usage = api.add_usage(self._usage, event["usage"])
+        choice = next((choice for choice in api.dicts_in(event.get("choices")) if not choice.get("index")), None)
         if choice is None:
-            if dicts_in(event.get("choices")):
+            if api.dicts_in(event.get("choices")):
                 return [event]
             self._held.append(event)
             return []
-        delta = dict_or_empty(choice.get("delta"))
+        delta = api.dict_or_empty(choice.get("delta"))
         self._take(delta)
         shown = self._seen(event, choice, delta)
         if choice.get("finish_reason"):
@@ -126,7 +122,7 @@ class ChatStream(ReplyEvents):
             return []
         return shown
 
-    def reply(self) -> Raw:
+    def reply(self) -> api.Raw:
         message = dict(self._message)
         if self._calls:
             message["tool_calls"] = [self._calls[index] for index in sorted(self._calls)]
@@ -138,66 +134,61 @@ class ChatStream(ReplyEvents):
         """Whether there is a finish reason; some servers send none, so complete calls suffice."""
         return self._finish is not None or all(_is_json(call["function"]["arguments"]) for call in self._calls.values())
 
-    def ending(self) -> list[Raw]:
+    def ending(self) -> list[api.Raw]:
         """The last chunks, with the usage of all rounds."""
         return [
             chunk | {"usage": self._usage} if chunk.get("usage") and chunk["usage"] != self._usage else chunk
             for chunk in self._held
         ]
 
-    def _take(self, delta: Raw) -> None:
+    def _take(self, delta: api.Raw) -> None:
         for key, value in delta.items():
             if key == "tool_calls":
-                for piece in dicts_in(value):
+                for piece in api.dicts_in(value):
                     self._take_call(piece)
             elif value is not None:
                 self._message[key] = value if key == "role" else _grown(self._message.get(key), value)
 
-    def _take_call(self, piece: Raw) -> None:
-        index = positive_int(piece.get("index"))
-        call = self._calls.setdefault(
-            index, {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
-        )
+    def _take_call(self, piece: api.Raw) -> None:
+        index = api.positive_int(piece.get("index"))
+        empty = {"id": None, "type": "function", "function": {"name": "", "arguments": ""}}
+        call = self._calls.setdefault(index, empty)
         call |= {key: value for key, value in piece.items() if key not in ("index", "function") and value is not None}
-        function = dict_or_empty(piece.get("function"))
+        function = api.dict_or_empty(piece.get("function"))
         for name in ("name", "arguments"):
             call["function"][name] = _grown(call["function"][name], str(function.get(name) or ""))
         if index not in self._places and call["function"]["name"]:
             self._add_item(index, call["function"]["name"])
 
-    def _seen(self, event: Raw, choice: Raw, delta: Raw) -> list[Raw]:
+    def _seen(self, event: api.Raw, choice: api.Raw, delta: api.Raw) -> list[api.Raw]:
         """The chunk without parts of hidden calls; None when nothing is left."""
-        pieces = dicts_in(delta.get("tool_calls"))
+        pieces = api.dicts_in(delta.get("tool_calls"))
         kept = [one for piece in pieces for one in self._renumbered(piece, "index")]
         unchanged = len(kept) == len(pieces) and all(a is b for a, b in zip(kept, pieces, strict=True))
         if unchanged and event.get("id") == self._id:
             return [event]
-        rest = {key: value for key, value in delta.items() if key != "tool_calls"} | (
-            {"tool_calls": kept} if kept else {}
-        )
+        rest = {key: value for key, value in delta.items() if key != "tool_calls"}
+        rest |= {"tool_calls": kept} if kept else {}
         if not choice.get("finish_reason") and not any(value for key, value in rest.items() if key != "role"):
             return []
         return [event | {"id": self._id, "choices": [choice | {"delta": rest}]}]
 
 
-def _message(reply: Raw) -> Raw:
-    choices = dicts_in(reply.get("choices"))
-    message = choices[0].get("message") if choices else None
-    return message if isinstance(message, dict) else {}
+def _message(reply: api.Raw) -> api.Raw:
+    choices = api.dicts_in(reply.get("choices"))
+    return api.dict_or_empty(choices[0].get("message")) if choices else {}
 
 
-def _with_message(reply: Raw, message: Raw) -> Raw:
-    """The reply with another first message; unchanged without a choice."""
-    choices = dicts_in(reply.get("choices"))
+def _with_message(reply: api.Raw, message: api.Raw) -> api.Raw:
+    choices = api.dicts_in(reply.get("choices"))
     return reply | {"choices": [choices[0] | {"message": message}, *choices[1:]]} if choices else reply
 
 
 def _is_json(text: str) -> bool:
-    try:
+    with suppress(ValueError, RecursionError):
         json.loads(text or "{}")
-    except (ValueError, RecursionError):
-        return False
-    return True
+        return True
+    return False
 
 
 def _grown(before: Any, piece: Any) -> Any:

@@ -5,16 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from lossless.providers.api import (
-    ProviderAPI,
-    Raw,
-    ReplyEvents,
-    dict_or_empty,
-    dicts_in,
-    is_dict_list,
-    positive_int,
-    usage_count,
-)
+from lossless.providers import api
 from lossless.recall.tools import anthropic_tools
 
 if TYPE_CHECKING:
@@ -26,7 +17,7 @@ if TYPE_CHECKING:
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
 
 
-class MessagesApi(ProviderAPI):
+class MessagesApi(api.ProviderAPI):
     """`POST /v1/messages`."""
 
     format = "anthropic"
@@ -35,50 +26,49 @@ class MessagesApi(ProviderAPI):
     items_field = "content"
     call_fields = ("tool_use", "id", "input")
 
-    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
+    def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:
         """The request with these messages; the separate system prompt stays."""
         prompt = {"system": system} if system and not body.get("system") else {}
         return body | prompt | {"messages": list(messages)}
 
-    def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
+    def with_recall(self, body: api.Raw, policy: str, tools: Sequence[api.Raw]) -> api.Raw:
         """The policy follows the system prompt."""
         system = body.get("system") or []
         blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)
         blocks.append({"type": "text", "text": policy})
         return body | {"system": blocks, "tools": [*(body.get("tools") or []), *tools]}
 
-    def tools(self) -> list[Raw]:
+    def tools(self) -> list[api.Raw]:
         return anthropic_tools()
 
-    def may_call(self, body: Raw) -> bool:
+    def may_call(self, body: api.Raw) -> bool:
         """Not when tools are off or one is forced."""
         choice, system = body.get("tool_choice"), body.get("system")
-        has_place = isinstance(system, str) or is_dict_list(system)
-        if (
-            not has_place
-            or not body.get("messages")
-            or not all(is_dict_list(body.get(n)) for n in ("messages", "tools"))
-        ):
-            return False
-        return choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+        has_place = isinstance(system, str) or api.is_dict_list(system)
+        has_lists = bool(body.get("messages")) and all(api.is_dict_list(body.get(n)) for n in ("messages", "tools"))
+        is_free = choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+        return has_place and has_lists and is_free
 
-    def with_most_output(self, body: Raw, tokens: int) -> Raw:
+    def with_most_output(self, body: api.Raw, tokens: int) -> api.Raw:
         """With another `max_tokens`, which must exceed the thinking budget."""
-        thinking = positive_int(dict_or_empty(body.get("thinking")).get("budget_tokens"))
+        thinking = api.positive_int(api.dict_or_empty(body.get("thinking")).get("budget_tokens"))
         return body if tokens <= thinking else body | {"max_tokens": tokens}
 
-    def reply_messages(self, reply: Raw) -> list[Raw]:
-        content = dicts_in(reply.get("content"))
+    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
+        content = api.dicts_in(reply.get("content"))
         return [{"role": "assistant", "content": content}] if content else []
 
-    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[api.Raw]:
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return [{"role": "user", "content": results}]
 
-    def usage(self, reply: Raw) -> dict[str, int]:
+    def usage(self, reply: api.Raw) -> dict[str, int]:
         """Cached tokens are reported separately, and added here."""
         usage = reply.get("usage")
-        read, written = usage_count(usage, "cache_read_input_tokens"), usage_count(usage, "cache_creation_input_tokens")
+        read, written = (
+            api.usage_count(usage, "cache_read_input_tokens"),
+            api.usage_count(usage, "cache_creation_input_tokens"),
+        )
         counted = super().usage(reply)
         return counted | {"prompt_tokens": counted["prompt_tokens"] + read + written, "cached_tokens": read}
 
@@ -86,7 +76,7 @@ class MessagesApi(ProviderAPI):
         return MessageStream(hidden)
 
 
-class MessageStream(ReplyEvents):
+class MessageStream(api.ReplyEvents):
     """Events: blocks are assembled."""
 
     #: Output tokens of all rounds.
@@ -95,35 +85,39 @@ class MessageStream(ReplyEvents):
     def again(self) -> None:
         """Another round: its start is not shown."""
         super().again()
-        self._message: Raw = {"type": "message", "role": "assistant", "content": []}
-        self._blocks: dict[int, Raw] = {}
+        self._message: api.Raw = {"type": "message", "role": "assistant", "content": []}
+        self._blocks: dict[int, api.Raw] = {}
         self._json: dict[int, str] = {}
 
-    def feed(self, event: Raw) -> list[Raw]:
+    def feed(self, event: api.Raw) -> list[api.Raw]:
         kind = event.get("type")
         if kind == "message_start":
-            self._message = dict(dict_or_empty(event.get("message")) or self._message)
+            self._message = dict(api.dict_or_empty(event.get("message")) or self._message)
             return [event] if self._rounds == 1 else []
         if kind in ("message_delta", "message_stop"):
-            self._message |= dict_or_empty(event.get("delta"))
-            if usage := dict_or_empty(event.get("usage")):
-                self._message["usage"] = dict_or_empty(self._message.get("usage")) | usage
-                self._output += usage_count(usage, "output_tokens")
+            self._message |= api.dict_or_empty(event.get("delta"))
+            if usage := api.dict_or_empty(event.get("usage")):
+                self._message["usage"] = api.dict_or_empty(self._message.get("usage")) | usage
+                self._output += api.usage_count(usage, "output_tokens")
             self._held.append(event)
             return []
         if not str(kind).startswith("content_block_"):
             return [event]
-        index = positive_int(event.get("index"))
+        index = api.positive_int(event.get("index"))
         if kind == "content_block_start":
-            block = event.get("content_block")
-            self._blocks[index] = dict(block) if isinstance(block, dict) else {}
-            made = self._blocks[index]
+            self._blocks[index] = made = dict(api.dict_or_empty(event.get("content_block")))
             self._add_item(index, str(made.get("name")) if made.get("type") == "tool_use" else None)
         elif kind == "content_block_delta":
-            self._take(index, dict_or_empty(event.get("delta")))
+            delta, block = api.dict_or_empty(event.get("delta")), self._blocks.setdefault(index, {})
+            if delta.get("type") == "input_json_delta":
+                self._json[index] = self._json.get(index, "") + str(delta.get("partial_json") or "")
+            elif delta.get("type") == "citations_delta":
+                block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
+            elif (name := _PIECES.get(str(delta.get("type")))) is not None:
+                block[name] = str(block.get(name) or "") + str(delta.get(name) or "")
         return self._renumbered(event, "index")
 
-    def reply(self) -> Raw:
+    def reply(self) -> api.Raw:
         content = []
         for index in sorted(self._blocks):
             block = self._blocks[index]
@@ -139,19 +133,10 @@ class MessageStream(ReplyEvents):
     def is_over(self) -> bool:
         return bool(self._message.get("stop_reason"))
 
-    def ending(self) -> list[Raw]:
+    def ending(self) -> list[api.Raw]:
         """The last events, with the output tokens of all rounds."""
-        usages = [dict_or_empty(event.get("usage")) for event in self._held]
+        usages = [api.dict_or_empty(event.get("usage")) for event in self._held]
         return [
             event | {"usage": usage | {"output_tokens": self._output}} if self._rounds > 1 and usage else event
             for event, usage in zip(self._held, usages, strict=True)
         ]
-
-    def _take(self, index: int, delta: Raw) -> None:
-        block, kind = self._blocks.setdefault(index, {}), str(delta.get("type"))
-        if kind == "input_json_delta":
-            self._json[index] = self._json.get(index, "") + str(delta.get("partial_json") or "")
-        elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or []), delta.get("citation")]
-        elif (name := _PIECES.get(kind)) is not None:
-            block[name] = str(block.get(name) or "") + str(delta.get(name) or "")

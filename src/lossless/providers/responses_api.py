@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lossless.providers.api import (
-    ProviderAPI,
-    Raw,
-    ReplyEvents,
-    dict_or_empty,
-    dicts_in,
-    is_dict_list,
-    positive_int,
-)
+from lossless.providers.api import ProviderAPI, Raw, ReplyEvents, dict_or_empty, dicts_in, is_dict_list, positive_int
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
@@ -55,14 +47,8 @@ class ResponsesApi(ProviderAPI):
     def tools(self) -> list[Raw]:
         """The recall tools as functions, flat."""
         return [
-            {
-                "type": "function",
-                "name": tool.name,
-                "description": tool.help,
-                "parameters": tool.schema,
-                "strict": False,
-            }
-            for tool in TOOLS
+            {"type": "function", "name": one.name, "description": one.help, "parameters": one.schema, "strict": False}
+            for one in TOOLS
         ]
 
     def may_call(self, body: Raw) -> bool:

@@ -9,15 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
-from lossless.context.render import (
-    RECALL_POLICY,
-    encode_for_model,
-    item_json,
-    item_tokens,
-    shorten_message,
-    shorten_text,
-    without_carried,
-)
+from lossless.context import render
 from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
@@ -150,7 +142,7 @@ def _tokens(text: str) -> int:
 
 def recall_tool_tokens(*, policy: bool = True) -> int:
     """The tokens of the recall tools and the policy on how to use them."""
-    return overhead_tokens(RECALL_POLICY if policy else "", openai_tools())
+    return overhead_tokens(render.RECALL_POLICY if policy else "", openai_tools())
 
 
 #: The minimum size of a shortened message that is not stored yet.
@@ -172,26 +164,24 @@ def message_tokens(message: Raw) -> int:
     role, content = message.get("role"), message.get("content")
     if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
         return _text_tokens(role, content)
-    message = without_carried(message)
-    text = item_json(message)
+    message = render.without_carried(message)
+    text = render.item_json(message)
     key = (len(text), hash(text))
     known = _sizes.get(key)
     if known is None:
         while len(_sizes) >= _REMEMBERED:
             _sizes.pop(next(iter(_sizes)), None)
-        known = _sizes[key] = _dense_tokens(message, item_tokens(message, text))
+        known = _sizes[key] = _dense_tokens(message, render.item_tokens(message, text))
     return known
 
 
 def _dense_tokens(message: Raw, tokens: int) -> int:
-    """The tokens of a message whose length suggests this many."""
     words = "\n".join(_texts(message))
     by_kind = budget_tokens(words)
     return tokens if by_kind <= estimate_tokens(words) else max(tokens, framed_tokens(by_kind))
 
 
 def _texts(value: Any, key: str = "") -> Iterator[str]:
-    """All texts of a message except names, ids and file data."""
     if isinstance(value, str):
         if key not in _NAMES and not is_blob(value, key):
             yield value
@@ -211,7 +201,7 @@ _sizes: dict[tuple[int, int], int] = {}
 def _text_tokens(role: str, content: str) -> int:
     """The tokens of a message of one text; cached, as hosts send the same ones repeatedly."""
     message = {"role": role, "content": content}
-    return _dense_tokens(message, item_tokens(message, item_json(message)))
+    return _dense_tokens(message, render.item_tokens(message, render.item_json(message)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +265,7 @@ def holds_payload(window: Iterable[Raw], threshold: int) -> bool:
 
     def characters(message: Raw) -> int:
         content = message.get("content")
-        return len(content) if isinstance(content, str) else len(item_json(without_carried(message)))
+        return len(content) if isinstance(content, str) else len(render.item_json(render.without_carried(message)))
 
     return any(2 * characters(message) >= threshold <= message_tokens(message) for message in window)
 
@@ -288,8 +278,8 @@ def shorten_unstored(items: Sequence[Raw], limit: int, format: str) -> list[Raw]
         found = []
         for item in items:
             is_short = message_tokens(item) <= length
-            short = None if is_short else shorten_message(formats.decode(item), None, length, format)
-            found += [item] if short is None else encode_for_model(short, format).items
+            short = None if is_short else render.shorten_message(formats.decode(item), None, length, format)
+            found += [item] if short is None else render.encode_for_model(short, format).items
         length //= 2
     return found
 
@@ -314,4 +304,4 @@ def recall_result(engine: Engine, session: Session | None, name: str, args: Any,
             args = args | {cap: max(limit - _AROUND, 1)}
     found = engine.tools.run(name, args, session=session)
     is_short = estimate_tokens(found.text) <= limit
-    return found if is_short else replace(found, text=shorten_text(found.text, limit))
+    return found if is_short else replace(found, text=render.shorten_text(found.text, limit))

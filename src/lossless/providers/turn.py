@@ -6,6 +6,7 @@ With the history `append` a request has only new messages, and a repeated reques
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -197,31 +198,25 @@ class Turn:
         self._with_recall()
 
     def _with_recall(self) -> None:
-        """Sets the body, with the recall tools if there are any."""
-        dialect, bare = self.keeping.dialect, self._bare
-        body = dialect.with_recall(bare, RECALL_POLICY, self._tools) if self._tools else bare
-        self.body = self._with_room_for_reply(body)
-
-    def _with_room_for_reply(self, body: Raw) -> Raw:
-        """Lowers the output limit to the window's free space: providers refuse what could become too long."""
-        dialect, asked = self.keeping.dialect, self.keeping.dialect.most_output(body)
-        limit = self.most_tokens
-        if not asked or (
-            limit is not None and _DENSEST * limit + asked + self._total_overhead <= self._window_size // 2
-        ):
-            return body
+        dialect, body = self.keeping.dialect, self._bare
+        self.body = body = dialect.with_recall(body, RECALL_POLICY, self._tools) if self._tools else body
+        # the output limit is lowered to the window's free space: providers refuse what could become too long
+        asked = dialect.most_output(body)
+        most = None if self.most_tokens is None else _DENSEST * self.most_tokens + asked + self._total_overhead
+        if not asked or (most is not None and most <= self._window_size // 2):
+            return
         history = self._limits.history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
         remaining = max(self._window_size - sent, self._reply)
-        return body if asked <= remaining else dialect.with_most_output(body, remaining)
+        if asked > remaining:
+            self.body = dialect.with_most_output(body, remaining)
 
     def _fit(self, report: AppendReport) -> None:
         """Sends the window unchanged while it fits and is complete, else the assembled prompt."""
         engine, appends = self.keeping.engine, self.keeping.history == "append"
         is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
         made = None if is_all else self._assemble()
-        count = len(self.window) - len(report.skipped)
-        if made is None or (_is_whole(made, count) and self._has_room(report)):
+        if made is None or (self._is_whole(made, report) and self._has_room(report)):
             limit, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
             self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
             return
@@ -260,17 +255,13 @@ class Turn:
 
     def refused(self, status: int, answer: str) -> bool:
         """Whether the provider refused the request as too long and `body`, now smaller, should be sent again."""
-        found = parse_too_long(answer, status)
-        if (
-            found is None
-            or self._was_refused
-            or self.not_kept is not None
-            or self.keeping.dialect.knows_history(self._asked)
-        ):
+        found, dialect = parse_too_long(answer, status), self.keeping.dialect
+        is_ours = self.not_kept is None and not dialect.knows_history(self._asked)
+        if found is None or self._was_refused or not is_ours:
             return False
         self._was_refused = True
         counted, window = found
-        sent = window_tokens(self.keeping.dialect.window(self._bare))
+        sent = window_tokens(dialect.window(self._bare))
         self._window_size = min(window or self._window_size, self._window_size)
         self._limits.refused(self.keeping.session, counted, sent)
         self._store()
@@ -320,12 +311,18 @@ class Turn:
         appends = keeping.history == "append"
         report = append_new(engine, session, window) if appends else engine.sync(session, window, whole=True)
         id_ = report.conversation_id
-        if (
-            id_ is not None and engine.browse.context_budget(id_) > self._limits.history(session).tokens
-        ):  # compact before, not after
+        if id_ is not None and engine.browse.context_budget(id_) > self._limits.history(session).tokens:
+            # compact before, not after
             new, shown = ((), None) if appends else (None, window)
             self._limits.store(session, new_messages=new, window=shown, whole=not appends)
         return report
+
+    def _is_whole(self, made: Assembled, report: AppendReport) -> bool:
+        """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
+        receipt, count = made.receipt, len(self.window) - len(report.skipped)
+        only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
+        added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
+        return only_messages and not receipt.left_out and not added and len(receipt.included) == count
 
     def _has_room(self, report: AppendReport) -> bool:
         there = self._limits.history(report.conversation or self.keeping.session).tokens
@@ -340,7 +337,6 @@ class Turn:
         return PromptLimits(self.keeping.engine, self._window_size, self._total_overhead, self._reply, model)
 
     def _assemble(self, more: int = 0) -> Assembled | None:
-        """The prompt with so many tokens left free."""
         keeping, last = self.keeping, self.window[-1] if self.window else {}
         user = next((m for m in reversed(self.window) if m.get("role") == "user"), {})
         return self._limits.assemble(
@@ -393,14 +389,6 @@ class Turn:
         self._kept = report.message_ids
 
 
-def _is_whole(made: Assembled, count: int) -> bool:
-    """Whether the prompt equals the client's own window, message by message: then that is sent unchanged."""
-    receipt = made.receipt
-    only_messages = all(form == "verbatim" and not id_.startswith("sum_") for id_, form in receipt.included)
-    added = receipt.tokens_by_kind.get("pins and focus", 0) + receipt.tokens_by_kind.get("cue", 0)
-    return only_messages and not receipt.left_out and not added and len(receipt.included) == count
-
-
 @lru_cache(maxsize=64)
 def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw, ...], int]:
     """The recall tools except those whose names the client uses, and their tokens with the policy."""
@@ -411,9 +399,7 @@ def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw
 
 def call_arguments(call: ToolCall) -> Any:
     """The arguments as an object; text that is not JSON stays text."""
-    if not isinstance(call.input, str):
-        return call.input
-    try:
-        return json.loads(call.input or "{}")
-    except (ValueError, RecursionError):
-        return call.input
+    if isinstance(call.input, str):
+        with suppress(ValueError, RecursionError):
+            return json.loads(call.input or "{}")
+    return call.input

@@ -10,15 +10,6 @@ from lossless.settings.model_rules import ContextThresholdOverride, ModelPrice, 
 from lossless.settings.setting import Setting
 
 __all__ = [
-    "SETTINGS",
-    "ContextThresholdOverride",
-    "LoadedSettings",
-    "ModelPrice",
-    "Route",
-    "Setting",
-    "SettingNotice",
-    "SettingSource",
-    "Settings",
-    "load",
-    "to_config",
-]
+    "SETTINGS", "ContextThresholdOverride", "LoadedSettings", "ModelPrice", "Route", "Setting", "SettingNotice",
+    "SettingSource", "Settings", "load", "to_config",
+]  # fmt: skip

@@ -67,12 +67,8 @@ class EventLog:
 
     @staticmethod
     def of(settings: Settings, clock: Callable[[], datetime] = _now) -> EventLog:
-        return EventLog(
-            settings.independent_log_file_file,
-            settings.independent_log_file_max_file_bytes,
-            enabled=settings.independent_log_file_enabled,
-            clock=clock,
-        )
+        file, max_bytes = settings.independent_log_file_file, settings.independent_log_file_max_file_bytes
+        return EventLog(file, max_bytes, enabled=settings.independent_log_file_enabled, clock=clock)
 
     def log(self, event: str, level: LogLevel = "info", **fields: object) -> None:
         """Write a line; fields that are not on the allow list are dropped."""
@@ -124,9 +120,6 @@ class EventLog:
             os.close(handle)
 
 
-# --- allowed fields -------------------------------------------------------------------------------------------
-
-
 def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
     """The fields that may be logged, in order: counts and short identifiers."""
     kept: dict[str, object] = {}
@@ -164,9 +157,6 @@ def format_line(event: str, fields: Mapping[str, object]) -> str:
     return shown
 
 
-# --- files ----------------------------------------------------------------------------------------------------
-
-
 def _make_folder(folder: Path, *, is_ours: bool) -> None:
     """Create the folder for the owner only; refuses another user's folder in the shared temporary folder."""
     if not folder.is_dir():
@@ -180,7 +170,6 @@ def _make_folder(folder: Path, *, is_ours: bool) -> None:
 
 
 def _rotate(path: Path) -> None:
-    """Move a full file to `.1`, the one there to `.2` and so on."""
     names = [path, *(path.with_name(f"{path.stem}.{n}{path.suffix or '.log'}") for n in range(1, KEPT_FILES + 1))]
     for older, newer in reversed(list(pairwise(names))):
         with suppress(FileNotFoundError):
@@ -189,7 +178,6 @@ def _rotate(path: Path) -> None:
 
 @contextmanager
 def _process_lock(lock: Path) -> Iterator[None]:
-    """A lock between processes, where the system has one."""
     handle = os.open(lock, os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with suppress(ImportError):
@@ -202,7 +190,6 @@ def _process_lock(lock: Path) -> Iterator[None]:
 
 
 def _prune(path: Path, today: date) -> None:
-    """Delete logs of the same name with an older date."""
     found = _DATE.search(path.name)
     if found is None:
         return

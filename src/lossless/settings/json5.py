@@ -127,7 +127,6 @@ def _string(text: str, start: int) -> Json5Node:
 
 
 def _number(sign: str, digits: str) -> int | float:
-    """A number as a Python number: integers stay integers."""
     if digits[:2] in ("0x", "0X"):
         found: int | float = int(digits, 16)
     elif digits.isdigit():
@@ -213,7 +212,6 @@ def _edit_members(
     gone: Sequence[Json5Node],
     new: Sequence[tuple[str | None, Any]],
 ) -> list[_TextEdit]:
-    """Edits that remove members of an object or list and append new ones."""
     cuts = [_without(text, one) for one in gone]
     if gone and not kept and not new and not _applied(text, node.start + 1, node.end - 1, cuts).strip():
         return [(node.start + 1, node.end - 1, "")]
@@ -236,11 +234,7 @@ def _edit_members(
             start -= 1
         return [*cuts, (start, node.end - 1, "".join(f"\n{inner}{one}," for one in named)[:-1] + f"\n{outer}")]
     last = kept[-1]
-    at, comma = last.end, []
-    if last.comma is None:
-        comma = [(at, at, ",")]
-    else:
-        at = last.comma + 1
+    at, comma = (last.end, [(last.end, last.end, ",")]) if last.comma is None else (last.comma + 1, [])
     between, end = " " if is_flat else f"\n{inner}", "" if node.members[-1].comma is None else ","
     if not is_flat:
         at = max(at, _line_rest(text, at, node.end - 1))
@@ -248,7 +242,6 @@ def _edit_members(
 
 
 def _applied(text: str, at: int, end: int, edits: Sequence[_TextEdit]) -> str:
-    """A part of a text after edits."""
     pieces = []
     for start, stop, new in sorted(edits, key=lambda edit: edit[:2]):
         pieces += [text[at : max(at, start)], new]

@@ -136,10 +136,9 @@ def _expanded(text: str, home: Path) -> str:
 
 
 def _is_file(path: Path) -> bool:
-    try:
+    with suppress(OSError, ValueError):
         return path.is_file()
-    except (OSError, ValueError):
-        return False
+    return False
 
 
 #: Where a host's file may hold our settings; the first that exists is used.
@@ -416,11 +415,9 @@ def flatten(raw: Mapping[str, Any], origin: SettingSource, notices: list[Setting
             for inner, item in value.items():
                 _take(f"{name}.{inner}", item, given, origin, notices)
         elif value is not None:
-            inner_names = sorted(
-                key for key in key_spellings().values() if key.startswith(f"{group_spellings()[name]}.")
-            )
-            allowed = "an object with " + ", ".join(dict.fromkeys(inner_names))
-            raise BadSetting(group_spellings()[name], shorten_value(value), str(origin), allowed)
+            group = group_spellings()[name]
+            inner_names = sorted({key for key in key_spellings().values() if key.startswith(f"{group}.")})
+            raise BadSetting(group, shorten_value(value), str(origin), "an object with " + ", ".join(inner_names))
     return given
 
 

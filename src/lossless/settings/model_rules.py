@@ -84,13 +84,8 @@ class ModelPrice:
     cache_write: float | None = None
 
 
-# --- how they are read and written --------------------------------------------------------------------------
-
-
 class RecordList(ValueKind):
     """Records that a config file holds as a list or an object; `schema_` describes it, `from_text` reads a variable."""
-
-    __slots__ = ("dump_all", "from_text", "read_all", "record", "schema_", "sentence", "word")
 
     def __init__(
         self,
@@ -171,7 +166,6 @@ def _read_fields(at: str, value: object, kinds: _Fields, what: str) -> dict[str,
 
 
 def _dump_fields(record: object, kinds: _Fields) -> dict[str, object]:
-    """The fields of a record that have a value, under the names of config files."""
     values = {key: getattr(record, snake_case(key)) for key in kinds}
     return {key: value for key, value in values.items() if value not in (None, "")}
 
@@ -194,7 +188,6 @@ def _list_of(sentence: str, read_one: Callable[[str, object], Any]) -> Callable[
 
 
 def _read_override(at: str, value: object) -> ContextThresholdOverride:
-    """An unknown field or a rule without a condition is refused."""
     if not isinstance(value, Mapping):
         raise InvalidValue("an object", at, value)
     some, match = "at least one of " + ", ".join(_CONDITIONS), value.get("match")
@@ -229,34 +222,29 @@ def _routes_in_text(text: str) -> list[dict[str, str]]:
     return [{"provider": provider, "model": model} for provider, _, model in pairs]
 
 
+_DOLLARS = "in US dollars for a million tokens"
 _PRICES_SENTENCE = (
-    '{"provider/model": {"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}} '
-    "in US dollars for a million tokens"
+    f'{{"provider/model": {{"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}}}} {_DOLLARS}'
 )
 
 
 def _read_prices(value: object) -> tuple[ModelPrice, ...]:
-    """An unknown field is refused."""
     if not isinstance(value, Mapping):
         raise InvalidValue(_PRICES_SENTENCE)
     prices: dict[str, ModelPrice] = {}
-    for price in (_read_price(name, written) for name, written in value.items()):
+    for name, written in value.items():
+        provider, _, model = (part.strip() for part in (name if isinstance(name, str) else "").partition("/"))
+        if not (provider and model):
+            raise InvalidValue("a model as provider/model", f".{name}", name)
+        found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {_DOLLARS}")
+        for needed in ("input", "output"):
+            if needed not in found:
+                raise InvalidValue(f"{Number(0).allowed()}, {_DOLLARS}", f".{name}.{needed}", None)
+        price = ModelPrice(f"{provider.lower()}/{model}", **found)
         if price.model in prices:
             raise InvalidValue("each model once", f".{price.model}", price.model)
         prices[price.model] = price
     return tuple(prices.values())
-
-
-def _read_price(name: object, written: object) -> ModelPrice:
-    provider, slash, model = name.partition("/") if isinstance(name, str) else ("", "", "")
-    if not (slash and provider.strip() and model.strip()):
-        raise InvalidValue("a model as provider/model", f".{name}", name)
-    unit = "in US dollars for a million tokens"
-    found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {unit}")
-    for needed in ("input", "output"):
-        if needed not in found:
-            raise InvalidValue(f"{Number(0).allowed()}, {unit}", f".{name}.{needed}", None)
-    return ModelPrice(f"{provider.strip().lower()}/{model.strip()}", **found)
 
 
 def _prices_in_text(text: str) -> object:

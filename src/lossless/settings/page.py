@@ -43,18 +43,12 @@ def manifest_schema() -> dict[str, Any]:
         for alias in setting.aliases:
             state = {"deprecated": True} if alias.deprecated else {}
             _put(schema, alias.key, {**setting.kind.schema(), **state})
-            hints[alias.key] = {
-                "label": form_label(alias.key),
-                "help": f"Another name of {setting.key}.",
-                "advanced": True,
-            }
+            hints[alias.key] = {"label": form_label(alias.key), "help": f"Another name of {setting.key}."}
+            hints[alias.key]["advanced"] = True
     for retired in RETIRED_KEYS:
         _put(schema, retired.key, {**retired.kind.schema(), "deprecated": True})
-        hints[retired.key] = {
-            "label": form_label(retired.key),
-            "help": f"Accepted, without effect: {retired.help}.",
-            "advanced": True,
-        }
+        about = f"Accepted, without effect: {retired.help}."
+        hints[retired.key] = {"label": form_label(retired.key), "help": about, "advanced": True}
     return {"configSchema": schema, "uiHints": hints}
 
 

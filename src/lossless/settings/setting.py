@@ -41,7 +41,6 @@ class ValueKind(ABC):
     users.
     """
 
-    __slots__ = ()
     word = "value"
     json_type = "string"
     sentence = ""
@@ -74,7 +73,6 @@ class ValueKind(ABC):
 class Flag(ValueKind):
     """True or false. An environment variable is `default` unless it is literally the other word."""
 
-    __slots__ = ("default",)
     word = json_type = "boolean"
     sentence = "true or false"
 
@@ -104,8 +102,6 @@ class Number(ValueKind):
 
     `outside` says how an out-of-range whole number in the environment is handled.
     """
-
-    __slots__ = ("high", "json_type", "low", "outside", "whole", "word")
 
     def __init__(
         self,
@@ -174,8 +170,6 @@ class TextValue(ValueKind):
     blank environment variable means; `is_lenient` ignores others that fail the test, for variables of the system.
     """
 
-    __slots__ = ("blank", "is_lenient", "sentence", "test", "word", "words")
-
     def __init__(
         self,
         word: str,
@@ -216,8 +210,6 @@ def one_of(*words: str) -> TextValue:
 
 class TextList(ValueKind):
     """A list of texts that pass a test; comma-separated in the environment, where blank means `blank`."""
-
-    __slots__ = ("blank", "item", "sentence", "test", "word")
 
     def __init__(
         self,
@@ -296,9 +288,6 @@ PATH, BLANKABLE_PATH = (
 TIME_ZONE = TextValue("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)
 
 
-# --- one setting ---------------------------------------------------------------------------------------------
-
-
 class SettingAlias(NamedTuple):
     """Another name of a setting. With `wins` it is preferred where a config file has both names."""
 
@@ -370,8 +359,8 @@ class Setting(NamedTuple):
 def declare(
     section: tuple[str, str],
     default: T,
-    kind: ValueKind,
     help: str,
+    kind: ValueKind | None = None,
     *,
     key: str = "",
     env: str | None = "",
@@ -380,7 +369,13 @@ def declare(
     ours: bool = False,
     env_only: bool = False,
 ) -> T:
-    """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given."""
+    """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given.
+
+    Without a kind it is what such defaults usually are: true or false, a number from 1 on, a text, a list of texts.
+    """
+    if kind is None:
+        usual = {bool: ON if default else OFF, int: whole_number(1), str: BLANKABLE_TEXT, tuple: TextList()}
+        kind = usual[type(default)]
     declared = Setting(key, "", section, kind, default, help, env, aliases, derived, ours, env_only)
     return field(default=default, metadata={"setting": declared})
 

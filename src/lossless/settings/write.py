@@ -137,7 +137,6 @@ def _setting(key: str) -> Setting:
 
 
 def _old_bytes(path: Path) -> bytes | None:
-    """The file's bytes; None when a new TOML file may be created."""
     if path.is_symlink():
         raise unusable_config(path, "the file must not be a link; name the file that it points to")
     try:
@@ -164,8 +163,6 @@ def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting,
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:
-    """A document without one setting, and without the objects that become empty."""
-
     def kept(inside: Mapping[str, Any], block: tuple[str, ...], prefix: str) -> dict[str, Any]:
         found = {}
         for key, value in inside.items():
@@ -239,16 +236,13 @@ def toml_text(value: object) -> str:
     import json
 
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{_toml_key(key)} = {toml_text(item)}" for key, item in value.items()) + "}"
+        keys = {key: key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key) for key in value}
+        return "{" + ", ".join(f"{keys[key]} = {toml_text(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(toml_text(item) for item in value) + "]"
     if isinstance(value, str):
         return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
     return json.dumps(value)
-
-
-def _toml_key(key: str) -> str:
-    return key if re.fullmatch(r"[A-Za-z0-9_-]+", key) else toml_text(key)
 
 
 def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: object) -> bytes:
@@ -281,7 +275,6 @@ def _edit_json(path: Path, text: str, config: ConfigText, name: str, value: obje
 
 
 def _replace(path: Path, old: bytes | None, new: bytes, now: datetime | None) -> Path | None:
-    """Replace the file with the new bytes, and keep a copy of the old ones next to it."""
     from datetime import UTC, datetime
 
     try:

@@ -44,9 +44,6 @@ class PlannedChange:
     apply: Callable[[Engine], str]
 
 
-# --- plans ---------------------------------------------------------------------------------------------------
-
-
 def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
     """What a summary was made of goes back into the context."""
     plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
@@ -87,9 +84,6 @@ def plan_repair(access: ArchiveAccess, conversation_id: int) -> PlannedRewrite:
 
 def _rewrite_preview(access: ArchiveAccess, plan: RewritePlan, blocked: Iterable[str] = ()) -> str:
     return "\n".join([f"written by: {writer_names(access)}", plan.text, *(f"! {reason}" for reason in blocked)])
-
-
-# --- deeds ---------------------------------------------------------------------------------------------------
 
 
 def write_drafts(
@@ -156,30 +150,25 @@ def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
     """A brief as it was written, and its use."""
     warnings = "".join(f"\n! {warning}" for warning in made.warnings)
     head = f"{made.tokens:,} tokens by {made.model}, for {plural(len(plan.covered), 'summary', 'summaries')}"
-    return PlannedChange(
-        f"Focus: {plan.prompt}",
-        f"{head}{warnings}\n\n{made.content}",
-        "Use it in prompts?",
-        lambda engine: _describe_focus(engine.surgery.apply_focus(plan, made), "The brief is now used in prompts"),
-    )
+
+    def apply(engine: Engine) -> str:
+        done = engine.surgery.apply_focus(plan, made)
+        return f"Done: {done.action}. The brief is now used in prompts; u takes it back."
+
+    return PlannedChange(f"Focus: {plan.prompt}", f"{head}{warnings}\n\n{made.content}", "Use it in prompts?", apply)
 
 
 def plan_unfocus(engine: Engine, conversation_id: int) -> PlannedChange:
     """The summaries that the active brief stands for are shown again."""
     active, covered = engine.surgery.plan_unfocus(conversation_id)
     back = [f"+ {summary}" for summary in covered]
-    return PlannedChange(
-        "Remove the focus",
-        "\n".join([f"- {active.id}, {active.tokens:,} tokens: {active.prompt}", *back]),
-        "Show the summaries again?",
-        lambda engine: _describe_focus(
-            engine.surgery.unfocus(engine.browse.get(conversation_id)), "The brief is no longer used"
-        ),
-    )
+    text = "\n".join([f"- {active.id}, {active.tokens:,} tokens: {active.prompt}", *back])
 
+    def apply(engine: Engine) -> str:
+        done = engine.surgery.unfocus(engine.browse.get(conversation_id))
+        return f"Done: {done.action}. The brief is no longer used; u takes it back."
 
-def _describe_focus(done: OperationReport, what: str) -> str:
-    return f"Done: {done.action}. {what}; u takes it back."
+    return PlannedChange("Remove the focus", text, "Show the summaries again?", apply)
 
 
 def plan_import(access: ArchiveAccess, path: Path) -> PlannedChange:
@@ -217,10 +206,6 @@ def describe_import(report: TranscriptReport) -> str:
         return f"Done: {plural(report.stored, 'message')} stored in conversation {report.conversation_id}."
     reason = f": {report.reason}" if report.reason else ""
     hint = "\n`lcm transcripts` decides about it." if report.status == "held" else ""
-    quarantine_id = report.quarantine_id
-    done = (
-        "Nothing was stored"
-        if quarantine_id is None
-        else f"It is kept outside the context, in conversation {quarantine_id}"
-    )
+    kept = f"It is kept outside the context, in conversation {report.quarantine_id}"
+    done = "Nothing was stored" if report.quarantine_id is None else kept
     return f"{done}; the file is {report.status}{reason}.{hint}"

@@ -43,24 +43,10 @@ _FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
 _DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
 _LIGHT_BACKGROUNDS = ("7", "15")
 _KEY_NAMES = {
-    "question_mark": "?",
-    "slash": "/",
-    "left_square_bracket": "[",
-    "right_square_bracket": "]",
-    "escape": "Esc",
-    "backspace": "⌫",
-    "enter": "⏎",
-    "left": "←",
-    "right": "→",
-    "space": "Space",
-    "home": "Home",
-    "end": "End",
-    "f5": "F5",
-    "ctrl+r": "^r",
-    "ctrl+a": "^a",
-    "down": "↓",
-    "tab": "Tab",
-}
+    "question_mark": "?", "slash": "/", "left_square_bracket": "[", "right_square_bracket": "]", "escape": "Esc",
+    "backspace": "⌫", "enter": "⏎", "left": "←", "right": "→", "space": "Space", "home": "Home", "end": "End",
+    "f5": "F5", "ctrl+r": "^r", "ctrl+a": "^a", "down": "↓", "tab": "Tab",
+}  # fmt: skip
 _OURS = "lossless.tui."
 #: Colours on a dark and on a light background.
 _COLOURS = {
@@ -131,7 +117,6 @@ class TerminalApp(App[None]):
             self.notify(unexpected_error(event.worker.error), severity="error", markup=False)
 
     def _look(self) -> None:
-        """Let the screen on top look; while the program ends there is none."""
         for screen in self.screen_stack[-1:]:
             if isinstance(screen, PaneScreen):
                 screen.tick()
@@ -172,14 +157,11 @@ class TerminalApp(App[None]):
             await pilot.pause(_QUIET_SECONDS)
             rounds = 0 if any(not worker.is_finished for worker in self.workers) else rounds + 1
 
-    # --- keys ---
-
     def action_show_help(self) -> None:
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()
         found: dict[tuple[str, str], list[str]] = {}
-        for binding in own_bindings(type(self.screen)):
-            name = _KEY_NAMES.get(binding.key, binding.key)
+        for name, binding in own_bindings(type(self.screen)):
             found.setdefault((binding.action, binding.description), []).append(name)
         for keys, about in [*((" ".join(names), about) for (_, about), names in found.items()), *always]:
             text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
@@ -188,24 +170,23 @@ class TerminalApp(App[None]):
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that a key does here, by name, then what the framework offers."""
         done = set()
-        for binding in own_bindings(type(screen)):
+        for name, binding in own_bindings(type(screen)):
             if binding.action not in done:
                 done.add(binding.action)
-                about = f"key {_KEY_NAMES.get(binding.key, binding.key)}"
                 run = partial(self.call_later, self.run_action, binding.action, screen)
-                yield SystemCommand(binding.description, about, run)
+                yield SystemCommand(binding.description, f"key {name}", run)
         yield SystemCommand("Theme", "Colours for a dark or a light terminal", self.action_change_theme)
         yield SystemCommand("Quit", "Leave lcm", self.action_quit)
 
 
-def own_bindings(screen: type) -> list[Binding]:
-    """The keys that a screen names itself, one by one; its own go before those that all screens have."""
+def own_bindings(screen: type) -> list[tuple[str, Binding]]:
+    """The keys that a screen names itself, one by one with their names; its own go before those of all screens."""
     found: dict[str, Binding] = {}
     for kind in screen.__mro__:
         listed = kind.__dict__.get("BINDINGS", ()) if kind.__module__.startswith(_OURS) else ()
         for binding in Binding.make_bindings(listed):
             found.setdefault(binding.key, binding)
-    return list(found.values())
+    return [(_KEY_NAMES.get(key, key), binding) for key, binding in found.items()]
 
 
 def is_light(colours: str) -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
@@ -158,18 +159,13 @@ def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bo
 
 
 def _parsed(arguments: Json) -> Json:
-    """Arguments that came as JSON in a string."""
-    if not isinstance(arguments, str) or len(arguments) > _JSON_CHARS:
-        return arguments
-    try:
-        parsed: Json = json.loads(arguments)
-    except (ValueError, RecursionError):
-        return arguments
-    return parsed
+    if isinstance(arguments, str) and len(arguments) <= _JSON_CHARS:
+        with suppress(ValueError, RecursionError):
+            arguments = json.loads(arguments)
+    return arguments
 
 
 def _fold(title: str, summary: str, body: RenderableType, colour: str, *, is_open: bool) -> list[RenderableType]:
-    """One line that stands for something long, or all of it."""
     head = RichText(no_wrap=True, overflow="ellipsis").append("▾ " if is_open else "▸ ", colour)
     head.append(one_line(title), f"bold {colour}")
     if is_open:

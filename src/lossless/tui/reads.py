@@ -42,6 +42,11 @@ class DetailView:
     #: Of a message: what `text` says, piece by piece.
     parts: tuple[Part, ...] = ()
 
+    @property
+    def known(self) -> list[tuple[str, str]]:
+        """The facts that are not empty."""
+        return [fact for fact in self.facts if fact[1]]
+
 
 def titles(browse: Browse, rows: Iterable[ConversationRow]) -> dict[int, str]:
     """What conversations are about: their titles, else the first words of a user, else of anybody."""
@@ -110,16 +115,16 @@ def message_detail(browse: Browse, message_id: int, times: LocalTimes) -> Detail
         place = f"below {status.leaf_id}"
     else:
         place = f"hidden: {status.hidden_cause}" if status.hidden_cause else "nowhere"
-    facts = [
+    facts = (
         ("role", message.role),
         ("time", times.minute(found.created_at)),
         ("tokens", f"{message.tokens:,}"),
         ("place", place),
         ("entry", found.entry_id or ""),
         ("file", found.file_id or ""),
-    ]
+    )
     text = parts_text(message.parts) or message.content or "(no text)"
-    return DetailView(f"msg#{message_id}  seq {found.seq}", _without_empty(facts), text, parts=readable_parts(message))
+    return DetailView(f"msg#{message_id}  seq {found.seq}", facts, text, parts=readable_parts(message))
 
 
 def readable_parts(message: Message) -> tuple[Part, ...]:
@@ -168,8 +173,4 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
         ("used in", ", ".join(users)),
         ("files", ", ".join(row.file_ids)),
     )
-    return DetailView(summary_id, _without_empty(facts), row.content, is_markdown=True)
-
-
-def _without_empty(facts: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-    return tuple((name, value) for name, value in facts if value)
+    return DetailView(summary_id, facts, row.content, is_markdown=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from glob import escape
@@ -56,11 +57,11 @@ def list_agents(folders: Sequence[Path]) -> list[tuple[str, Path, int]]:
     return [(_name(folder), folder, len(_session_entries(folder))) for folder in folders]
 
 
-def list_session_files(browse: Browse, folder: Path, limit: int, offset: int = 0) -> tuple[list[SessionFile], int]:
+def list_session_files(browse: Browse, folder: Path, limit: int) -> tuple[list[SessionFile], int]:
     """Session files, the last changed first, each with its conversation; and how many there are."""
     found = sorted(_session_entries(folder), key=lambda entry: (-entry[1].st_mtime_ns, entry[0]))
     files = []
-    for path, stat in found[offset : offset + limit]:
+    for path, stat in found[:limit]:
         file = SessionFile(Path(path), stat.st_size, datetime.fromtimestamp(stat.st_mtime, UTC))
         family = browse.family(Session(id=file.session_id)) if file.session_id.strip() else []
         files.append(replace(file, conversation_id=family[0].id if family else None))
@@ -76,14 +77,10 @@ def _name(folder: Path) -> str:
 
 
 def _session_entries(folder: Path) -> list[tuple[str, os.stat_result]]:
-    """The session files of a folder, those in folders of days too."""
     found: list[tuple[str, os.stat_result]] = []
     for place in (folder, *folder.glob(_DATED)):
-        try:
-            with os.scandir(place) as listed:
-                found += [(item.path, item.stat()) for item in listed if item.name.endswith(_SUFFIX) and item.is_file()]
-        except OSError:
-            continue
+        with suppress(OSError), os.scandir(place) as listed:
+            found += [(item.path, item.stat()) for item in listed if item.name.endswith(_SUFFIX) and item.is_file()]
     return found
 
 
@@ -144,7 +141,6 @@ def rollout_named_beside(file: Path) -> list[str]:
 
 
 def _ids(value: Any, *, of_codex: bool) -> Iterator[str]:
-    """Ids that stand below a name with `codex` in it."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from _ids(inner, of_codex=of_codex or "codex" in name.lower())
@@ -156,14 +152,12 @@ def _ids(value: Any, *, of_codex: bool) -> Iterator[str]:
 
 
 def _read(file: Path) -> Any:
-    try:
+    with suppress(OSError, ValueError, RecursionError):
         return json.loads(file.read_bytes()) if file.stat().st_size <= _MOST_BYTES else None
-    except (OSError, ValueError, RecursionError):
-        return None
+    return None
 
 
 def _is_file(path: Path) -> bool:
-    try:
+    with suppress(OSError):
         return path.is_file()
-    except OSError:
-        return False
+    return False

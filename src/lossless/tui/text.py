@@ -98,13 +98,6 @@ def text_cell(text: str, style: str = "") -> Text:
     return Text(one_line(text), style, no_wrap=True, overflow="ellipsis", end="")
 
 
-def time_cell(times: LocalTimes, moment: datetime | None) -> Text:
-    """A time in a column."""
-    from rich.text import Text
-
-    return Text(times.short(moment), "dim", no_wrap=True, end="")
-
-
 def role_cell(name: str) -> Text:
     """A role in its colour."""
     return text_cell(name, ROLES.get(name, ""))

@@ -13,23 +13,15 @@ import json
 import os
 import sys
 import time
+from contextlib import suppress
 
 from lossless.hosts.claude_code import session_cache
 
 #: What a worker needs to know of an event; the rest, a prompt above all, stays here.
 _FIELDS = (
-    "hook_event_name",
-    "session_id",
-    "transcript_path",
-    "cwd",
-    "source",
-    "trigger",
-    "reason",
-    "agent_id",
-    "agent_transcript_path",
-    "type",
-    "thread-id",
-)
+    "hook_event_name", "session_id", "transcript_path", "cwd", "source", "trigger", "reason", "agent_id",
+    "agent_transcript_path", "type", "thread-id",
+)  # fmt: skip
 #: Events after which something new is in the transcript for sure.
 _TURNS = frozenset(("Stop", "SubagentStop", "SessionEnd", "PreCompact", "agent-turn-complete"))
 #: How long an event waits for its worker, in seconds. The worker itself goes on.
@@ -122,7 +114,6 @@ def _reference(event: dict[str, object]) -> str:
 
 
 def _set_told(event: dict[str, object], is_told: bool) -> None:
-    """Write down whether the model has the reference of the last compaction."""
     session_cache.save(event, session_cache.load(event) | {"told": is_told})
 
 
@@ -178,13 +169,9 @@ def _warning(answer: dict[str, object]) -> dict[str, object] | None:
 
 
 def _complain(problem: str) -> None:
-    if sys.stderr is None:  # closed by the host
-        return
-    try:
+    with suppress(OSError, ValueError, AttributeError):  # closed by the host
         sys.stderr.write(f"lcm-hook: {problem}\n")
         sys.stderr.flush()
-    except (OSError, ValueError):
-        return
 
 
 # --- the process that does the work ---------------------------------------------------------------
@@ -218,24 +205,19 @@ def _spawn(command: list[str], answer: int | None) -> None:
         subprocess.Popen(command, stdin=nothing, stdout=answer or nothing, stderr=nothing, creationflags=flags)
         return
     # Only the three streams are passed on: a host reads until the last process that holds its pipe is gone.
-    try:
+    numbers: list[str] = []
+    with suppress(OSError):
         numbers = os.listdir("/dev/fd")
-    except OSError:
-        numbers = []
     for number in map(int, filter(str.isdigit, numbers)):
         if number > 2:
-            try:
+            with suppress(OSError):  # the one that the folder was read with
                 os.set_inheritable(number, False)
-            except OSError:  # the one that the folder was read with
-                continue
-    actions: list[tuple[int, int, str, int, int] | tuple[int, int, int]] = [
+    nowhere = (os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0)
+    actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 2, os.devnull, os.O_WRONLY, 0),
+        nowhere if answer is None else (os.POSIX_SPAWN_DUP2, answer, 1),
     ]
-    if answer is None:
-        actions.append((os.POSIX_SPAWN_OPEN, 1, os.devnull, os.O_WRONLY, 0))
-    else:
-        actions.append((os.POSIX_SPAWN_DUP2, answer, 1))
     try:
         os.posix_spawn(command[0], command, os.environ, file_actions=actions, setsid=True)
     except RuntimeError:  # a system on which a new session cannot be asked for
@@ -243,7 +225,6 @@ def _spawn(command: list[str], answer: int | None) -> None:
 
 
 def _await(reading: int | None, seconds: float) -> dict[str, object]:
-    """A worker's answer; nothing when it takes longer."""
     if reading is None:
         return {}
     import select

@@ -8,6 +8,7 @@ import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -194,10 +195,9 @@ def parse_input(given: Json) -> object:
     """An input as it was meant: Codex sends it as a JSON text."""
     if not isinstance(given, str):
         return given
-    try:
+    with suppress(ValueError, RecursionError):
         return json.loads(given)
-    except (ValueError, RecursionError):
-        return None
+    return None
 
 
 #: The tools that replace the whole list at each call: Claude Code's, Codex's, and those of their kin.
@@ -266,15 +266,10 @@ def read_state(browse: Browse, conversation_id: int) -> ConversationState:
         pins = browse.pins(conversation_id)
         count, _ = browse.message_totals(conversation_id)
         work = open_work(browse, conversation_id)
-    return ConversationState(
-        conversation_id,
-        count,
-        tuple(_quoted(row) for row in requests),
-        None if answer is None else _quoted(answer),
-        tuple(Quotation(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins),
-        tuple(Quotation(found.id, _time(found.latest_at), found.content) for found in summaries),
-        work,
-    )
+    said = tuple(map(_quoted, requests)), None if answer is None else _quoted(answer)
+    pinned = tuple(Quotation(f"pin {pin.id}", _time(pin.at), pin.content) for pin in pins)
+    before = tuple(Quotation(found.id, _time(found.latest_at), found.content) for found in summaries)
+    return ConversationState(conversation_id, count, *said, pinned, before, work)
 
 
 def is_spoken(row: MessageRow) -> bool:

@@ -34,15 +34,10 @@ def cache_file(event: dict[str, object]) -> str | None:
 
 def load(event: dict[str, object]) -> dict[str, object]:
     """What is known about a session; nothing when there is no note, or none that can be read."""
-    file = cache_file(event)
-    if file is None:
-        return {}
-    try:
-        with open(file, encoding="utf-8") as stream:
-            known = json.load(stream)
-    except (OSError, ValueError):
-        return {}
-    return known if isinstance(known, dict) else {}
+    if file := cache_file(event):
+        with suppress(OSError), open(file, "rb") as stream:
+            return _record(stream.read())
+    return {}
 
 
 def save(event: dict[str, object], known: dict[str, object]) -> None:
@@ -72,11 +67,10 @@ def forget_old(days: float = 30.0) -> None:
 
 def transcript_stamp(path: object) -> list[int]:
     """How a transcript stands: its size and when it was changed; nothing when it is not there."""
-    try:
+    with suppress(OSError, ValueError):
         found = os.stat(str(path))
-    except (OSError, ValueError):
-        return []
-    return [found.st_size, found.st_mtime_ns]
+        return [found.st_size, found.st_mtime_ns]
+    return []
 
 
 def is_current(known: dict[str, object], event: dict[str, object]) -> bool:
@@ -121,9 +115,8 @@ def holds_reference(path: str) -> bool:
     return False
 
 
-def _record(line: bytes) -> dict[str, object]:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}
+def _record(text: bytes) -> dict[str, object]:
+    with suppress(ValueError, RecursionError):
+        found = json.loads(text)
+        return found if isinstance(found, dict) else {}
+    return {}

@@ -16,21 +16,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
+from lossless.hosts import hook_config
 from lossless.hosts.config_files import FileEdit, edits_adding, edits_restoring, read_object, read_text, write_object
-from lossless.hosts.hook_config import (
-    SERVER_NAME,
-    HostFiles,
-    command_in,
-    events_with_hooks,
-    is_own_server,
-    options_in,
-    with_hooks,
-    with_server,
-    without_hooks,
-    without_server,
-)
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import edit_json5
+from lossless.settings.load import value_at
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -40,8 +30,8 @@ if TYPE_CHECKING:
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]
 
-#: The first with all these events.
-MINIMUM_VERSION = (1, 0, 85)
+#: The command, the first version with all these events, and what helps when it is older.
+PROGRAM = ("claude", (1, 0, 85), "run `claude update`, or use npm to install it again.")
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
 _SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
 _SKILL = """\
@@ -57,40 +47,42 @@ description: >-
 _NOTE = "it was changed by hand and is left as it is"
 
 
-def user_files(env: Mapping[str, str] = os.environ) -> HostFiles:
+def user_files(env: Mapping[str, str] = os.environ) -> hook_config.HostFiles:
     """The files of a person, for all projects."""
     home = Path(env.get("HOME") or Path.home())
     chosen = env.get("CLAUDE_CONFIG_DIR")
     folder = expand_path(chosen) if chosen else home / ".claude"
     servers = folder / ".claude.json" if chosen else home / ".claude.json"
-    return HostFiles(folder / "settings.json", servers, _skill_in(folder))
+    return hook_config.HostFiles(folder / "settings.json", servers, _skill_in(folder))
 
 
-def project_files(project: Path) -> HostFiles:
+def project_files(project: Path) -> hook_config.HostFiles:
     """The files of one project."""
     folder = project / ".claude"
-    return HostFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
+    return hook_config.HostFiles(folder / "settings.json", project / ".mcp.json", _skill_in(folder))
 
 
 def _skill_in(folder: Path) -> Path:
     return folder / "skills" / "lossless-recall" / "SKILL.md"
 
 
-def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
+def install_edits(places: hook_config.HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
-    hook, server = commands
+    settings, servers, (hook, server) = places.settings, places.servers, commands
+    put_hooks = json_change(settings, lambda found: hook_config.with_hooks(found, hook, EVENTS))
+    put_server = json_change(servers, lambda found: hook_config.with_server(found, server))
     return in_order(
-        json_edits_adding(places.settings, lambda settings: with_hooks(settings, hook, EVENTS), without_hooks),
-        json_edits_adding(places.servers, lambda config: with_server(config, server), without_server),
+        edits_adding(settings, put_hooks, json_change(settings, hook_config.without_hooks)),
+        edits_adding(servers, put_server, json_change(servers, hook_config.without_server)),
         [_skill_edit(places.skill, skill_text())],
     )
 
 
-def uninstall_edits(places: HostFiles) -> list[FileEdit]:
+def uninstall_edits(places: hook_config.HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
     return in_order(
-        json_edits_removing(places.settings, without_hooks),
-        json_edits_removing(places.servers, without_server),
+        edits_restoring(places.settings, json_change(places.settings, hook_config.without_hooks)),
+        edits_restoring(places.servers, json_change(places.servers, hook_config.without_server)),
         [_skill_edit(places.skill, None)],
     )
 
@@ -100,38 +92,30 @@ def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
     return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
 
 
-def installed_command(places: HostFiles) -> list[str] | None:
-    """The command of hooks or server as it stands in the files; None where nothing is installed."""
-    servers = read_object(places.servers, read_text(places.servers)).get("mcpServers")
-    server = servers.get(SERVER_NAME) if isinstance(servers, dict) else None
-    return command_in(read_object(places.settings, read_text(places.settings)), server)
+def own_server(places: hook_config.HostFiles) -> Any:
+    """The entry of our MCP server; None where there is none."""
+    return value_at(read_object(places.servers, read_text(places.servers)), ("mcpServers", hook_config.SERVER_NAME))
 
 
-def json_edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
-    """The edits that make a change to a JSON file; `take` is the way back from it."""
-    return edits_adding(path, lambda text: _with(path, text, put), lambda text: _with(path, text, take))
+def json_change(path: Path, change: Change) -> Callable[[str | None], str | None]:
+    """What a change to the value of a JSON file does to its text: None when nothing is left of it."""
 
+    def changed(text: str | None) -> str | None:
+        before = read_object(path, text)
+        try:
+            after = change(before)
+        except BadInput as error:
+            raise BadInput(f"{str(path)!r}: {error}") from error
+        if after == before:
+            return text
+        if not after:
+            return None
+        try:
+            return edit_json5(text or "", after)
+        except ValueError:
+            return write_object(after, text)
 
-def json_edits_removing(path: Path, take: Change) -> list[FileEdit]:
-    """The edits that take a change back; a file that ends up empty is removed, if it was not there before."""
-    return edits_restoring(path, lambda text: _with(path, text, take))
-
-
-def _with(path: Path, text: str | None, change: Change) -> str | None:
-    """A JSON file's text after a change to its value; None when nothing is left of it."""
-    before = read_object(path, text)
-    try:
-        after = change(before)
-    except BadInput as error:
-        raise BadInput(f"{str(path)!r}: {error}") from error
-    if after == before:
-        return text
-    if not after:
-        return None
-    try:
-        return edit_json5(text or "", after)
-    except ValueError:
-        return write_object(after, text)
+    return changed
 
 
 def skill_text() -> str:
@@ -154,7 +138,7 @@ def _digest(text: str) -> str:
 def _skill_edit(path: Path | None, after: str | None) -> FileEdit:
     assert path is not None
     before = read_text(path)
-    plain = before.replace("\r\n", "\n") if before is not None else None
+    plain = None if before is None else before.replace("\r\n", "\n")
     if plain is not None and not is_sealed(plain):
         return FileEdit(path, before, before, _NOTE)
     return FileEdit(path, before, before if plain == after else after, folders=2)
@@ -180,33 +164,40 @@ def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
     return SetupCheck(name, ok, detail, "" if ok else hint)
 
 
+def check_setup(host: Any, places: hook_config.HostFiles, again: str, archive: str) -> list[SetupCheck]:
+    """Whether all that a host needs is there; `again` is the command that puts it there, `archive` the usual one."""
+    hooks = read_object(places.settings, read_text(places.settings))
+    checks = [check_host(*host.PROGRAM), *check_hooks(hooks, places.settings, host.EVENTS, again)]
+    configs = dict.fromkeys((host.user_files().servers, places.servers))
+    if hasattr(host, "hooks_switched_off") and (off := host.hooks_switched_off(*configs)):
+        checks.append(disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false"))
+    checks += check_server(host.own_server(places), places.servers, again)
+    if places.skill is not None:
+        is_there = read_text(places.skill) is not None
+        checks.append(_check("skill", is_there, str(places.skill), f"Run `{again}`."))
+    return [*checks, check_archive(hook_config.options_in(hook_config.command_in(hooks, None) or ())[0] or archive)]
+
+
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
     """Whether a host is new enough for its hooks; one that cannot be asked may be."""
     wanted = ".".join(map(str, minimum))
     place = shutil.which(name)
-    if place is None:
-        detail = f"{name} is not on the path; it must be {wanted} or newer"
-        return SetupCheck("host", True, detail, is_known=False)
-    try:
-        done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return SetupCheck("host", True, f"{place} does not say which version it is: {error}", is_known=False)
-    found = _VERSION.search(done.stdout.decode("utf-8", "replace"))
-    if found is None:
+    detail = f"{name} is not on the path; it must be {wanted} or newer"
+    if place is not None:
         detail = f"{place} does not say which version it is; it must be {wanted} or newer"
-        return SetupCheck("host", True, detail, is_known=False)
-    ok = tuple(map(int, found[0].split("."))) >= minimum
-    return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
-
-
-def configured_archive(settings: dict[str, Any], default: str) -> str:
-    """The archive that the hooks are told to use, else the one that everybody uses."""
-    return options_in(command_in(settings, None) or ())[0] or default
+        try:
+            done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
+            if found := _VERSION.search(done.stdout.decode("utf-8", "replace")):
+                ok = tuple(map(int, found[0].split("."))) >= minimum
+                return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
+        except (OSError, subprocess.TimeoutExpired) as error:
+            detail = f"{place} does not say which version it is: {error}"
+    return SetupCheck("host", True, detail, is_known=False)
 
 
 def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:
     """Whether every event calls a hook that can be started, and how long that takes."""
-    found = events_with_hooks(settings)
+    found = hook_config.events_with_hooks(settings)
     missing = [event for event in events if event not in found]
     detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
     checks = [_check("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`")]
@@ -238,8 +229,8 @@ def _check_command(command: str) -> SetupCheck:
 
 def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
     """Whether the MCP server is known to the host and can be started."""
-    checks = [_check("MCP server", is_own_server(server), str(path), f"Run `{again}`.")]
-    if is_own_server(server):
+    checks = [_check("MCP server", hook_config.is_own_server(server), str(path), f"Run `{again}`.")]
+    if hook_config.is_own_server(server):
         detail = f"{server['command']} {' '.join(map(str, server['args']))}"
         can_start = shutil.which(server["command"]) is not None
         checks.append(_check("MCP command", can_start, detail, "Install lossless again."))

@@ -116,7 +116,6 @@ def handle_event(engine: Engine, event: dict[str, Any], path: Path) -> None:
 
 
 def _forgets(event: dict[str, Any]) -> bool:
-    """Whether the host is about to forget what was said, or just has."""
     return event.get("hook_event_name") == "PreCompact" or _has_forgotten(event)
 
 
@@ -147,8 +146,7 @@ def sync(engine: Engine, event: dict[str, Any], path: Path) -> tuple[Session, in
     report = _sync_main(engine, session, transcript)
     is_kept_out, reason = report.status in ("held", "refused"), report.reason or "it is held back"
     problems = [f"{path.name} was not stored: {reason}"] if is_kept_out else []
-    stored = report.stored
-    named = event.get("agent_transcript_path")
+    stored, named = report.stored, event.get("agent_transcript_path")
     files = KINDS[transcript.kind].side_files(transcript.state.path)
     also = Path(named).absolute() if isinstance(named, str) else None  # a sub-agent's that the host has named
     if also is not None and also not in files and also.is_file():
@@ -233,12 +231,11 @@ def _locked(file: IO[str], until: float) -> bool:
     while True:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
         except BlockingIOError:
             if time.monotonic() >= until:
                 return False
             time.sleep(0.05)
-        else:
-            return True
 
 
 @contextmanager
@@ -248,19 +245,16 @@ def _turn(event: dict[str, Any]) -> Iterator[bool]:
     Where there is nothing to wait at, they do not wait: the archive itself keeps writers apart.
     """
     place = session_cache.cache_file(event)
-    try:
-        import fcntl
-    except ImportError:
-        yield True
-        return
     if place is None:
         yield True
         return
     with ExitStack() as stack:
         try:
+            import fcntl
+
             os.makedirs(session_cache.cache_folder(), mode=0o700, exist_ok=True)
             following, running = (stack.enter_context(open(f"{place}.{name}", "w")) for name in ("next", "now"))
-        except OSError:
+        except (ImportError, OSError):
             yield True
             return
         until = time.monotonic() + _QUEUE_SECONDS

@@ -132,11 +132,11 @@ def int_param(params: Mapping[str, Any], name: str) -> int | None:
     return int(value) if value >= 1 else None
 
 
-def messages_param(params: Mapping[str, Any], name: str = "messages") -> list[dict[str, Any]]:
+def messages_param(params: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The messages of a call; BadInput when it has none to offer."""
-    found = params.get(name)
+    found = params.get("messages")
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise BadInput(f"{name} must be a list of messages")
+        raise BadInput("messages must be a list of messages")
     return found
 
 
@@ -146,15 +146,16 @@ def transcript_file(params: Mapping[str, Any]) -> Path | None:
     return Path(name) if name is not None and os.path.isabs(name) else None
 
 
+_TARGET_NAMES = ("agentId", "sessionKey", "sessionId")
+
+
 def transcript_target(params: Mapping[str, Any]) -> dict[str, str] | None:
     """Where the host keeps the transcript when it is no file: what its reader wants to know."""
     found = params.get("sessionTarget")
     if not isinstance(found, dict):
         return None
-    named = {
-        name: text_param(found, name) or text_param(params, name) for name in ("agentId", "sessionKey", "sessionId")
-    }
-    return {name: value for name, value in named.items() if value}
+    named = ((name, text_param(found, name) or text_param(params, name)) for name in _TARGET_NAMES)
+    return {name: value for name, value in named if value}
 
 
 def is_ignored(settings: Settings, session: Session) -> bool:

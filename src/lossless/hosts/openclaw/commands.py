@@ -59,8 +59,7 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
-    count = len(report.summary_ids)
-    written = "1 summary written" if count == 1 else f"{count} summaries written"
+    written = f"{_many(len(report.summary_ids), 'summary', 'summaries')} written"
     made = written if report.compacted else "nothing folded"
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_text(report)})."
 
@@ -163,10 +162,9 @@ def run_doctor(bridge: Bridge, session: Session, words: list[str]) -> str:
         case ["apply", "rollover-splits"]:
             return _merged(bridge, is_sure=is_sure)
         case ["maintenance"]:
-            debts = bridge.engine.admin.open_debts()
-            stuck = {True: " (stuck)", False: ""}
             rows = [
-                f"conversation {debt.conversation_id}: {debt.reason}{stuck[repair.is_stuck(debt)]}" for debt in debts
+                f"conversation {debt.conversation_id}: {debt.reason}{' (stuck)' if repair.is_stuck(debt) else ''}"
+                for debt in bridge.engine.admin.open_debts()
             ]
             return "\n".join(rows) or "Nothing is pending."
         case ["apply", "maintenance", number] if number.isdigit():
@@ -184,9 +182,8 @@ def _repaired(bridge: Bridge, session: Session, *, is_sure: bool) -> str:
     refused = [draft for draft in drafts if draft.refusal is not None]
     if done is None and not refused:
         return "No summary of this conversation is broken."
-    written = 0 if done is None else len(done.summary_ids)
-    summaries = "summary" if written == 1 else "summaries"
-    return f"{written} {summaries} rewritten, {len(refused)} left as they are."
+    written = _many(0 if done is None else len(done.summary_ids), "summary", "summaries")
+    return f"{written} rewritten, {len(refused)} left as they are."
 
 
 def _merged(bridge: Bridge, *, is_sure: bool) -> str:
@@ -200,8 +197,6 @@ def _merged(bridge: Bridge, *, is_sure: bool) -> str:
         surgery.apply(plan)
     return f"{len(plans)} sessions merged."
 
-
-# --- how the archive and one conversation are ---
 
 #: How long ago a call of the model may be to be told of.
 _RECENT = timedelta(days=1)
@@ -267,10 +262,8 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
         calls = [row for row in bridge.engine.browse.calls(scope, since) if row.kind == "call"]
         if calls and calls[-1].result in ("failed", "auth"):  # and it has not answered again since
             at = f"{calls[-1].at:%H:%M} UTC"
-            lines += [
-                f"  the model could not be asked at {at}; since then nothing was written by a model",
-                f"  {MODEL_HELP}",
-            ]
+            lines.append(f"  the model could not be asked at {at}; since then nothing was written by a model")
+            lines.append(f"  {MODEL_HELP}")
     if focus is not None and focus.brief.status == "active":
         lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
     return lines

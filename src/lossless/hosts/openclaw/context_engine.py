@@ -67,19 +67,15 @@ def _read_pages(engine: Engine, peer: Peer, session: Session, target: dict[str, 
             cursor = page["cursor"]
         else:
             return total
-    entries: list[dict[str, Any]] = []
-    mark: str | None = None
-    for page in _pages(peer, target, None):
-        if page["kind"] != "page":
-            return replace(total, reason=f"the host's transcript is {page['kind']}")
-        entries += page["entries"]
-        mark = page["cursor"]
+    pages = list(_pages(peer, target, None))
+    entries, mark = [entry for page in pages for entry in page["entries"]], pages[-1]["cursor"]
+    if pages[-1]["kind"] != "page":
+        return replace(total, reason=f"the host's transcript is {pages[-1]['kind']}")
     done = engine.bootstrap(session, entries, cursor=mark) if entries or mark else total
     return replace(done, stored=total.stored + done.stored)
 
 
 def _pages(peer: Peer, target: dict[str, str], cursor: str | None) -> Iterator[dict[str, Any]]:
-    """The host's pages after a mark, each with the keys that are read here."""
     for _ in range(_MOST_PAGES):
         found = peer.ask("transcript.read", {**target, "cursor": cursor}, _PAGE_SECONDS)
         found = found if isinstance(found, dict) else {}
@@ -105,10 +101,9 @@ def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     session = session_param(call.params)
     bridge.begin_turn(session)
     report = read_transcript(bridge.engine, bridge.peer, session, call.params)
-    result: dict[str, Any] = {"bootstrapped": report.status in ("stored", "up to date")}
-    result["importedMessages"] = report.stored
-    reason = report.reason or (None if result["bootstrapped"] else report.status)
-    return result | ({"reason": reason} if reason else {})
+    is_done = report.status in ("stored", "up to date")
+    reason = report.reason or ("" if is_done else report.status)
+    return {"bootstrapped": is_done, "importedMessages": report.stored} | ({"reason": reason} if reason else {})
 
 
 def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:

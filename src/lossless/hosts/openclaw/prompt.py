@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
-from lossless.formats import synthetic
-from lossless.formats.synthetic import OPENING_TEXT
+from lossless.formats.synthetic import CUE_OPEN, EVIDENCE_OPEN, OPENING_TEXT, PINNED_TEXT
 from lossless.hosts.openclaw.bridge import int_param, is_ignored, messages_param, session_param, text_param
 from lossless.model.budget import budget_tokens
 from lossless.providers.token_limits import window_tokens
@@ -29,14 +28,7 @@ if TYPE_CHECKING:
 _ANCHORS = 8
 #: How many before them are compared to tell equal places apart.
 _DEPTH = 32
-_OURS = (
-    '<summary id="sum_',
-    "<focus_brief id=",
-    synthetic.CUE_OPEN,
-    synthetic.EVIDENCE_OPEN,
-    synthetic.PINNED_TEXT,
-    synthetic.OPENING_TEXT,
-)
+_OURS = ('<summary id="sum_', "<focus_brief id=", CUE_OPEN, EVIDENCE_OPEN, PINNED_TEXT, OPENING_TEXT)
 #: What stands in the archive's prompts for a message that is a file there, and how long that is.
 _REFERENCE = re.compile(r"\[LCM (?:Raw Payload|Tool Output): file_[^\]\n]*\| ([\d,]+) bytes\]")
 #: By so many bytes, or a tenth, a host's text may differ: it puts times before words.
@@ -207,14 +199,12 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     while start < len(window) and (one := compared_message(window[start])).is_ours and one.text in rendered:
         start += 1
     more = window[start:]
+    estimated = estimate_messages(more)
     if more:
-        made = _made(
-            bridge, conversation, params, _with_overhead(limits, pending + estimate_messages(more), all_there_is)
-        )
+        made = _made(bridge, conversation, params, _with_overhead(limits, pending + estimated, all_there_is))
     # a name for the summaries at the head of the prompt: it changes when they do, not when messages are added
     names = "\n".join(name for name, _ in made.receipt.included if name.startswith("sum_"))
     epoch = f"summary-prefix-v1:{conversation.id}:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
-    estimated = estimate_messages(more)
     with bridge.state(session) as state:
         if state.epoch != epoch:
             state.epoch, state.reserved = epoch, 0
@@ -231,7 +221,6 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def _with_overhead(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
-    """The limits of a prompt that so many more tokens are sent with."""
     limit = max(0, all_there_is - _LEAST_TOKENS)
     return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, limit)}
 
@@ -246,7 +235,6 @@ def _made(
 
 
 def _live(window: Sequence[dict[str, Any]], offset: int, budget: int) -> dict[str, Any]:
-    """The host's own window, as much of it as fits."""
     if offset:
         return {"needsAll": True}
     start = first_fitting(window, budget)

@@ -170,8 +170,6 @@ class Peer:
                 call.cancelled.set()
         return self._lanes.settle(seconds)
 
-    # --- the plugin asks ---
-
     def _take(
         self, frame: dict[str, Any], answer: Callable[[PluginCall], object], lane_of: Callable[[PluginCall], str | None]
     ) -> None:
@@ -214,8 +212,6 @@ class Peer:
                 self._calls.pop(call.id, None)
         if call.id is not None:
             self.send(frame)
-
-    # --- the plugin is asked ---
 
     def ask(self, method: str, params: dict[str, Any], seconds: float = _ANSWER_SECONDS) -> Any:
         """What the plugin answers. Raises `HostError` when it refuses, `TimeoutError`, or `CallCancelled`."""

@@ -139,14 +139,10 @@ class Service:
             if "://" in path:
                 raise BadInput("databasePath must be a file: this plugin cannot use a server")
             complete = host_model(self._peer, loaded.settings) if can.get("llm") is True else None
-            self._bridge = Bridge(
-                open_engine(path, loaded.settings, complete),
-                self._peer,
-                text_param(call.params, "host") or "",
-                can.get("subagents") is True,
-                text_param(call.params, "stateDir"),
-                can.get("promptHook") is not False,
-            )
+            engine, has_subagents = open_engine(path, loaded.settings, complete), can.get("subagents") is True
+            host, folder = text_param(call.params, "host") or "", text_param(call.params, "stateDir")
+            adds_policy = can.get("promptHook") is not False
+            self._bridge = Bridge(engine, self._peer, host, has_subagents, folder, adds_policy)
         settings = self._bridge.engine.settings
         return {
             "protocol": PROTOCOL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -116,7 +117,6 @@ def _is_installed(document: dict[str, Any]) -> bool:
 
 
 def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
-    """A config's text and value; raises BadInput for one that only a person can edit."""
     text = read_text(path)
     try:
         found = parse_json5(text if text and text.strip() else "{}")
@@ -154,9 +154,6 @@ def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[s
         return edit_json5(text, after)
     except ValueError as error:
         raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
-
-
-# --- in ---
 
 
 def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup) -> None:
@@ -200,7 +197,6 @@ def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup)
 
 
 def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
-    """Remember what was put into an entry that was there already."""
     for key, value in after.items():
         if key not in before:
             work.replaced[*path, key] = {"after": value}
@@ -211,13 +207,9 @@ def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple
 
 
 def _is_ours(place: object) -> bool:
-    """Whether a folder holds this plugin, perhaps of another version."""
-    if not isinstance(place, str):
-        return False
-    try:
-        return bool(json.loads((Path(place) / _MANIFEST).read_text(encoding="utf-8")).get("id") == PLUGIN_ID)
-    except (OSError, ValueError, AttributeError):
-        return False
+    with suppress(OSError, ValueError, AttributeError, TypeError):
+        return bool(json.loads((Path(str(place)) / _MANIFEST).read_text(encoding="utf-8")).get("id") == PLUGIN_ID)
+    return False
 
 
 def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: ConfigSetup) -> None:
@@ -237,9 +229,8 @@ def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, w
     hooks = _inner(entry, "hooks")
     _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
     if hooks.get("allowPromptInjection") is False:
-        work.remarks.append(
-            f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
-        )
+        remark = f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
+        work.remarks.append(remark)
     _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
     _allow(entry, "subagent", _models(config, "expansion"), name, notes)
 
@@ -277,14 +268,10 @@ def _models(config: Mapping[str, Any], *kinds: str) -> list[str]:
 
 
 def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
-    """The object under a name, made when it is not there."""
     found = value.setdefault(name, {})
     if not isinstance(found, dict):
         raise BadInput(f"{name!r} must be an object; nothing was changed")
     return found
-
-
-# --- out ---
 
 
 def _remove(document: dict[str, Any], work: ConfigSetup) -> None:

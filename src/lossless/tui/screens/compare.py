@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
-from lossless.tui import reads, screens
+from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
@@ -154,7 +154,6 @@ def _pair_messages(
 def _archive_only(
     browse: Browse, conversation_id: int, after: int, until: int, used: set[int]
 ) -> Iterator[MessagePair]:
-    """Messages between two places that only the archive has."""
     ids = browse.messages_after(conversation_id, after, GAP + len(used))
     rows = [row for row in browse.messages_by_id(ids, whole=False) if row.seq < until and row.seq not in used]
     yield from (MessagePair("-", row=row) for row in rows[:GAP])
@@ -164,13 +163,13 @@ def _archive_only(
         yield MessagePair("-", seqs=(rows[GAP].seq, last))
 
 
-_MARKS = {"=": "dim", "·": "dim", "~": NOTICE, "+": GREEN, "-": RED}
-_WORDS = {
-    "=": "Both have it.",
-    "·": "It is never stored.",
-    "~": "Both have it, with another text.",
-    "+": "Only the transcript has it.",
-    "-": "Only the archive has it.",
+#: The style of a mark, what it says of a pair, and what is counted by it.
+_MARKS: dict[PairMark, tuple[str, str, str]] = {
+    "=": ("dim", "Both have it.", "the same"),
+    "·": ("dim", "It is never stored.", "never kept"),
+    "~": (NOTICE, "Both have it, with another text.", "with another text"),
+    "+": (GREEN, "Only the transcript has it.", "only in the transcript"),
+    "-": (RED, "Only the archive has it.", "only in the archive"),
 }
 
 
@@ -192,12 +191,13 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         wanted = {"first": keys[:1], "last": keys[-1:], "differing": differing[:1]}.get(choose or "")
         self.show_rows(pairs, "This file has no messages.", choose=wanted[0] if wanted else None)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
-        counts = [(count_pairs(found, mark), _MARKS[mark], words) for mark, words in _COUNTED]
+        counts = [(count_pairs(found, mark), style, words) for mark, (style, _, words) in _MARKS.items()]
         text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)
         self.about(text or Text("There is nothing to compare."))
 
     def cells(self, pair: MessagePair) -> tuple[Cell, ...]:
-        in_file, row, mark = pair.in_file, pair.row, text_cell(pair.mark, _MARKS[pair.mark])
+        style, in_file, row = _MARKS[pair.mark][0], pair.in_file, pair.row
+        mark = text_cell(pair.mark, style)
         if pair.seqs is not None:
             first, last = pair.seqs
             text = text_cell(f"… seq {first:,} … {last:,} are only in the archive", RED)
@@ -209,26 +209,25 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
             role, at, words = in_file.role, in_file.at, in_file.text
         elif row is not None:
             role, at, words = row.role, row.created_at, row.content or ", ".join(row.tools)
-        return mark, line, seq, role_cell(role), at, text_cell(words, _MARKS[pair.mark])
+        return mark, line, seq, role_cell(role), at, text_cell(words, style)
 
     def highlighted(self, key: str) -> None:
         pair, browse, times = self.listed[key], self.access.browse, self.lcm.times
         if pair.row is not None and pair.mark != "=":
-            id_, in_file = pair.row.message_id, pair.in_file
-            addition = (
-                f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}" if in_file else ""
-            )
+            id_, in_file, addition = pair.row.message_id, pair.in_file, ""
+            if in_file:
+                addition = f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}"
             self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
         elif pair.in_file is not None:
             self.pane.show(_with_note(pair.in_file.detail(times), pair))
         else:
             first, last = pair.seqs or (0, 0)
-            self.pane.show(DetailView(plural(last - first + 1, "message"), (), _WORDS["-"]))
+            self.pane.show(DetailView(plural(last - first + 1, "message"), (), _MARKS["-"][1]))
 
     def selected(self, key: str) -> None:
         row = self.listed[key].row
         if row is not None:
-            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, row.message_id))
+            self.go_to(self.conversation_id, row.message_id)
         else:
             self.action_whole()
 
@@ -253,14 +252,5 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
             self.fetch(read, go, "plan")
 
 
-_COUNTED: tuple[tuple[PairMark, str], ...] = (
-    ("=", "the same"),
-    ("·", "never kept"),
-    ("~", "with another text"),
-    ("+", "only in the transcript"),
-    ("-", "only in the archive"),
-)
-
-
 def _with_note(detail: DetailView, pair: MessagePair, addition: str = "") -> DetailView:
-    return DetailView(detail.title, (("compare", _WORDS[pair.mark]), *detail.facts), detail.text + addition)
+    return DetailView(detail.title, (("compare", _MARKS[pair.mark][1]), *detail.facts), detail.text + addition)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar
 
 from rich.text import Text
@@ -11,22 +10,11 @@ from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import StoredBrief, SummaryRow
-from lossless.tui import actions, reads, screens
+from lossless.tui import actions, reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import (
-    BLUE,
-    GREEN,
-    NOTICE,
-    PURPLE,
-    RED,
-    plural,
-    right_cell,
-    role_cell,
-    share_bar,
-    text_cell,
-)
+from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -88,21 +76,16 @@ class ContextScreen(SurgeryScreen):
         return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
     def highlighted(self, key: str) -> None:
-        if key.startswith("msg#"):
-            self.open_message(int(key.removeprefix("msg#")))
-        elif key == PINS_AND_FOCUS:
+        if key == PINS_AND_FOCUS:
             self.pane.show(reads.DetailView("Pins and focus", text=self._pinned))
         else:
-            self.open_summary(key)
+            self.open_reference(key)
 
     def selected(self, key: str) -> None:
-        if key.startswith("msg#"):
-            message_id = int(key.removeprefix("msg#"))
-            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, message_id))
-        elif key == PINS_AND_FOCUS:
+        if key == PINS_AND_FOCUS:
             self.action_whole()
         else:
-            self.app.push_screen(screens.summaries.SummariesScreen(self.conversation_id, key))
+            self.go_to(self.conversation_id, key)
 
     def action_last_change(self) -> None:
         def show(found: ContextDiff) -> None:
@@ -123,7 +106,6 @@ def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
 
 
 def _figures(found: PromptReport) -> Text:
-    """The prompt against its room, the context against its threshold, and the lanes."""
     receipt, stored, threshold = found.receipt, found.decision.stored_tokens, found.decision.target_tokens
     full, kept = receipt.tokens / max(1, receipt.capacity), stored / max(1, threshold)
     over = "" if receipt.fits else ": too much"
@@ -201,8 +183,6 @@ class FocusScreen(SurgeryScreen):
             facts.append(("failed", brief.error))
         self.pane.show(DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content))
 
-    # --- keys ---
-
     def action_focus_on(self) -> None:
         def asked(question: str | None) -> None:
             if question is not None:
@@ -223,17 +203,16 @@ class FocusScreen(SurgeryScreen):
 
         def ask(found: tuple[FocusPlan, str]) -> None:
             plan, text = found
-            self.app.push_screen(
-                ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), partial(answered, plan)
-            )
 
-        def answered(plan: FocusPlan, word: str | None) -> None:
-            if word == "yes":
-                self.tell("The brief is being written …")
-                self.fetch(lambda: actions.write_brief(access, plan), partial(drafted, plan), "work")
+            def answered(word: str | None) -> None:
+                if word == "yes":
+                    self.tell("The brief is being written …")
+                    self.fetch(lambda: actions.write_brief(access, plan), drafted, "work")
 
-        def drafted(plan: FocusPlan, made: FocusDraft) -> None:
-            self.propose(lambda: actions.plan_brief_use(plan, made))
+            def drafted(made: FocusDraft) -> None:
+                self.propose(lambda: actions.plan_brief_use(plan, made))
+
+            self.app.push_screen(ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), answered)
 
         self.fetch(planned, ask, "plan")
 

@@ -84,34 +84,30 @@ class SessionsScreen(PaneScreen):
 
     def load(self) -> None:
         """The first batch: what changes comes to the top."""
-        self._read_page(None, self._show_first)
+        self._read_page(None)
 
-    def _read_page(self, place: PageStart | None, then: Callable[[Page[ConversationRow]], None]) -> None:
+    def _read_page(self, place: PageStart | None) -> None:
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
             page = self.access.browse.conversations(BATCH, place, by_message=True)
             return page, reads.titles(self.access.browse, page.rows)
 
         def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
-            self._titles |= found[1]
-            then(found[0])
+            page, titles = found
+            self._titles |= titles
+            rows = {str(row.conversation_id): row for row in page.rows}
+            known = {} if self._is_anew and place is None else self.listed
+            if place is not None or len(known) <= len(rows):
+                self._next = page.next
+            if place is None:
+                self._is_anew = False
+                rows |= {key: row for key, row in known.items() if key not in rows}
+            self._show(rows if place is None else known | rows)
 
         self.reading(read, shown)
 
     def action_reload(self) -> None:
         self._is_anew = True
         super().action_reload()
-
-    def _show_first(self, page: Page[ConversationRow]) -> None:
-        first = {str(row.conversation_id): row for row in page.rows}
-        known = {} if self._is_anew else self.listed
-        if len(known) <= len(first):
-            self._next = page.next
-        self._is_anew = False
-        self._show(first | {key: row for key, row in known.items() if key not in first})
-
-    def _show_more(self, page: Page[ConversationRow]) -> None:
-        self._next = page.next
-        self._show(self.listed | {str(row.conversation_id): row for row in page.rows})
 
     def _show(self, found: dict[str, ConversationRow]) -> None:
         more = " and more" if self._next else ""
@@ -127,8 +123,7 @@ class SessionsScreen(PaneScreen):
 
     def highlighted(self, key: str) -> None:
         row, times = self.listed[key], self.lcm.times
-        tokens = f"{row.summary_tokens:,}"
-        sums = f"{row.summary_count:,}, {tokens} tokens, depth {row.max_summary_depth}"
+        sums = f"{row.summary_count:,}, {row.summary_tokens:,} tokens, depth {row.max_summary_depth}"
         facts = (
             ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
             ("run", row.session_id),
@@ -141,15 +136,12 @@ class SessionsScreen(PaneScreen):
         title = f"Conversation {row.conversation_id}"
         if not self.reader.display:
             title += f"  {self._titles.get(row.conversation_id, '')}"
-        self.pane.show(DetailView(title, tuple(fact for fact in facts if fact[1])))
+        self.pane.show(DetailView(title, facts))
         self._preview(row)
         if self._next is not None and self.rows.is_at_end:
-            self._read_page(self._next, self._show_more)
-
-    # --- what can be read next to the list ---
+            self._read_page(self._next)
 
     def _preview(self, row: ConversationRow) -> None:
-        """Show the newest messages, if there is room for them."""
         id_ = row.conversation_id
 
         def show(window: MessageWindow) -> None:
@@ -240,8 +232,6 @@ class ConversationScreen(PaneScreen):
 
         self.call_after_refresh(focus)
 
-    # --- windows ---
-
     def load(self) -> None:
         if (aim := self._aim) is not None:
             self._turn(partial(reads.messages_around, message_id=aim), choose=f"{aim}")
@@ -257,9 +247,7 @@ class ConversationScreen(PaneScreen):
     def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | None) -> None:
         """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
         size = self.access.settings.tui_conversation_window_size
-        self.reading(
-            lambda: read(self.access.browse, self.conversation_id, size), lambda window: self._show(window, choose)
-        )
+        self.reading(lambda: read(self.access.browse, self.conversation_id, size), partial(self._show, choose=choose))
 
     def _show(self, window: MessageWindow, choose: str | None) -> None:
         was, self._window = self._window, window
@@ -283,8 +271,6 @@ class ConversationScreen(PaneScreen):
         at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
         return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
-    # --- the chosen message, in the list and in the text ---
-
     def highlighted(self, key: str) -> None:
         self.reader.choose(key)
 
@@ -296,8 +282,6 @@ class ConversationScreen(PaneScreen):
 
     def _read_chosen(self) -> DetailView:
         return reads.message_detail(self.access.browse, int(self.rows.chosen or 0), self.lcm.times)
-
-    # --- keys ---
 
     def action_whole(self) -> None:
         if self.rows.chosen is not None:

@@ -19,7 +19,7 @@ from lossless.errors import LosslessError
 from lossless.tui import reads, screens
 from lossless.tui.reading import markdown, parts_view
 from lossless.tui.session_files import find_transcript
-from lossless.tui.text import clip_text, make_visible, one_line, text_cell, time_cell
+from lossless.tui.text import clip_text, make_visible, one_line, text_cell
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -40,13 +40,17 @@ _LEAST_WIDTH = 12
 _PANE_CHARS = 8_000
 
 
+#: Keys of every list.
+MOVE_KEYS: list[BindingType] = [
+    Binding("j", "cursor_down", "Down", show=False),
+    Binding("k", "cursor_up", "Up", show=False),
+]
+
+
 class RowTable(DataTable[Text]):
     """Rows with keys; filling it again keeps the chosen row chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("k", "cursor_up", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MOVE_KEYS
 
     def __init__(self, *columns: str, wide: str = "") -> None:
         super().__init__(classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
@@ -137,8 +141,7 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
     head = Text().append(one_line(detail.title), "bold")
     if not detail.text:
         return head.append_text(facts_text(detail))
-    if detail.facts:
-        facts = (Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.facts)
+    if facts := [Text(f"{name} ", "dim").append(one_line(value), "not dim") for name, value in detail.known]:
         head.append("\n").append_text(Text("   ").join(facts))
     if detail.parts:
         return Group(head, Text(), parts_view(detail.parts, is_dark=is_dark, limit=_PANE_CHARS))
@@ -150,7 +153,7 @@ def detail_view(detail: DetailView, *, is_dark: bool) -> RenderableType:
 def facts_text(detail: DetailView) -> Text:
     """What is known of a thing, a line each."""
     text = Text(end="")
-    for name, value in detail.facts:
+    for name, value in detail.known:
         text.append(f"\n{name:<{_NAME_WIDTH}} ", "dim").append(one_line(value))
     return text
 
@@ -213,7 +216,6 @@ class BackgroundFetch(Widget):
         owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
 
     async def _with_mark(self, read: Callable[[], T]) -> T:
-        """Read in a thread; when that takes long, say so."""
         marks = list(self.screen.query(LoadingMark))
         shown: list[LoadingMark] = []
 
@@ -244,6 +246,12 @@ class BackgroundFetch(Widget):
         """An unexpected error is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.complain(unexpected_error(event.worker.error))
+
+
+def message_number(id_: str | int) -> int | None:
+    """The number in `msg#12`; None for the id of a summary."""
+    number = str(id_).removeprefix("msg#")
+    return int(number) if number.isdigit() else None
 
 
 def unexpected_error(error: BaseException) -> str:
@@ -287,8 +295,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self._is_loading = False
         self._shown: str | None = None
 
-    # --- what is on it ---
-
     def compose(self) -> ComposeResult:
         with Horizontal(id="head"):
             yield Static(markup=False, id="where")
@@ -327,9 +333,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
 
     def about(self, text: Text | None) -> None:
         """A few lines above the list."""
-        about = self.query_one("#about", Static)
-        about.set_class(text is None, "-empty")
-        about.update(text or Text())
+        self.query_one("#about", Static).set_class(text is None, "-empty").update(text or Text())
 
     def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
@@ -339,15 +343,20 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """Show one thing as large as the screen."""
         self.fetch(read, lambda detail: self.app.push_screen(screens.dialogs.DetailDialog(detail)), "plan")
 
-    def open_message(self, message_id: int) -> None:
-        """Show a message in the pane."""
-        self.open_detail(lambda: reads.message_detail(self.access.browse, message_id, self.lcm.times))
+    def open_reference(self, id_: str | int) -> None:
+        """Show a message, by its number or reference, or a summary in the pane."""
+        browse, times, number = self.access.browse, self.lcm.times, message_number(id_)
+        if number is None:
+            self.open_detail(lambda: reads.summary_detail(browse, str(id_), times))
+        else:
+            self.open_detail(lambda: reads.message_detail(browse, number, times))
 
-    def open_summary(self, summary_id: str) -> None:
-        """Show a summary in the pane."""
-        self.open_detail(lambda: reads.summary_detail(self.access.browse, summary_id, self.lcm.times))
-
-    # --- reading ---
+    def go_to(self, conversation_id: int, id_: str | int) -> None:
+        """Open a conversation at a message, or its summaries at one of them."""
+        if (number := message_number(id_)) is None:
+            self.app.push_screen(screens.summaries.SummariesScreen(conversation_id, str(id_)))
+        else:
+            self.app.push_screen(screens.conversations.ConversationScreen(conversation_id, number))
 
     def on_mount(self) -> None:
         self.action_reload()
@@ -385,8 +394,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:
             self.load()
-
-    # --- keys ---
 
     def action_reload(self) -> None:
         self._shown = None
@@ -453,8 +460,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def action_bottom(self) -> None:
         self.rows.choose(-1)
 
-    # --- the table ---
-
     @property
     def rows(self) -> RowTable:
         return self.query_one(RowTable)
@@ -483,7 +488,9 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def _cell(self, value: Cell) -> Text:
         if isinstance(value, Text):
             return value
-        return text_cell(value) if isinstance(value, str) else time_cell(self.lcm.times, value)
+        if isinstance(value, str):
+            return text_cell(value)
+        return Text(self.lcm.times.short(value), "dim", no_wrap=True, end="")
 
     def highlighted(self, key: str) -> None:
         """The cursor came to a row."""

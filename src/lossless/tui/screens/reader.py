@@ -37,8 +37,6 @@ _STEP = 3
 
 @dataclass(slots=True)
 class _Block:
-    """A message in the pane: what stands above it, and its lines once they are drawn."""
-
     row: MessageRow
     #: The day that begins with it, and whether it goes on with the turn of the message before.
     day: str
@@ -91,8 +89,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._is_reading, self._is_dark, self._width = False, True, 0
         #: The names of tools by the ids of their calls, as far as these were drawn.
         self._tools: dict[str, str] = {}
-
-    # --- what is shown ---
 
     @property
     def chosen(self) -> str | None:
@@ -154,8 +150,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.is_following = False
         self.scroll_to(y=self.scroll_y + count, animate=False, immediate=True)
 
-    # --- reading and drawing, in a thread ---
-
     def _read(self) -> None:
         """Read and draw what is in sight and not drawn yet; while that goes on, what is asked for waits."""
         height = self.scrollable_content_region.height
@@ -184,8 +178,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
     def complain(self, message: str) -> None:
         self._is_reading = False
         super().complain(message)
-
-    # --- where things are ---
 
     def _at(self, line: int) -> int:
         return max(0, min(len(self._blocks), bisect_right(self._tops, line)) - 1)
@@ -229,8 +221,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         if moved:
             self.post_message(self.Moved(self._blocks[place].key))
 
-    # --- keys ---
-
     def action_move(self, way: int) -> None:
         """Scroll while the chosen message goes on; then choose the next one."""
         if not self._blocks:
@@ -262,8 +252,6 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
             self._chosen = place
             self.post_message(self.Moved(self._blocks[place].key))
         self.refresh()
-
-    # --- drawing ---
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
         super().watch_scroll_y(old_value, new_value)

@@ -95,19 +95,15 @@ class SearchScreen(PaneScreen):
 
     def highlighted(self, key: str) -> None:
         hit = self.listed[key]
-        if hit.kind == "message":
-            self.open_message(int(hit.id))
-        elif hit.kind == "summary":
-            self.open_summary(str(hit.id))
+        if hit.kind in ("message", "summary"):
+            self.open_reference(hit.id)
         else:
             self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
 
     def selected(self, key: str) -> None:
         hit = self.listed[key]
-        if hit.kind == "message":
-            self.app.push_screen(screens.conversations.ConversationScreen(hit.conversation_id, int(hit.id)))
-        elif hit.kind == "summary":
-            self.app.push_screen(screens.summaries.SummariesScreen(hit.conversation_id, str(hit.id)))
+        if hit.kind in ("message", "summary"):
+            self.go_to(hit.conversation_id, hit.id)
         else:
             self.app.push_screen(screens.files.LargeFilesScreen(hit.conversation_id))
 

@@ -103,8 +103,6 @@ class SessionFilesScreen(SurgeryScreen):
         else:
             self.app.push_screen(screens.transcript.TranscriptScreen(file.path))
 
-    # --- keys ---
-
     @property
     def _chosen(self) -> SessionFile | None:
         return self.listed.get(self.rows.chosen or "")
@@ -116,7 +114,6 @@ class SessionFilesScreen(SurgeryScreen):
         return None if file is None else file.conversation_id
 
     def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
-        """Open the rollout behind the chosen file, or the file."""
         if (file := self._chosen) is not None:
             self.fetch(
                 lambda: session_files.backend_session_id(self.access, file.path, file.session_id),

@@ -11,10 +11,11 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 
 from lossless.model.records import MessageRow, SummaryRow
-from lossless.tui import actions, reads, screens
+from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import ConversationDialog
+from lossless.tui.screens.page import MOVE_KEYS
 from lossless.tui.screens.surgery import SurgeryScreen
-from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, LocalTimes, one_line, plural, share_bar
+from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, one_line, plural, share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,10 +41,7 @@ SummaryBranch: TypeAlias = "tuple[Sequence[SummaryRow | MessageRow], frozenset[s
 class SummaryTree(Tree[RowId]):
     """The tree itself; keys for expanding are the screen's."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j", "cursor_down", "Down", show=False),
-        Binding("k", "cursor_up", "Up", show=False),
-    ]
+    BINDINGS: ClassVar[list[BindingType]] = MOVE_KEYS
 
 
 class SummariesScreen(SurgeryScreen):
@@ -82,8 +80,6 @@ class SummariesScreen(SurgeryScreen):
     @property
     def summaries(self) -> SummaryTree:
         return self.query_one(SummaryTree)
-
-    # --- the top ---
 
     def load(self) -> None:
         count = max(BATCH, len(self._tops()))
@@ -125,7 +121,6 @@ class SummariesScreen(SurgeryScreen):
             self.summaries.cursor_line = 0
 
     def _go_down(self, node: TreeNode[RowId]) -> None:
-        """Open row after row on the path; the last one is chosen."""
         child = next((child for child in node.children if self._path and child.data == self._path[0]), None)
         if child is None:
             return
@@ -137,8 +132,6 @@ class SummariesScreen(SurgeryScreen):
         if child.children:
             self._go_down(child)
 
-    # --- branches ---
-
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[RowId]) -> None:
         if isinstance(event.node.data, str) and not event.node.children:
             self._read_branch(event.node, f"below {event.node.data}")
@@ -148,9 +141,9 @@ class SummariesScreen(SurgeryScreen):
 
         def read() -> SummaryBranch:
             browse, id_ = self.access.browse, self.conversation_id
-            return (
-                read_below(browse, id_, name, offset) if isinstance(name, str) else read_top(browse, id_, BATCH, offset)
-            )
+            if isinstance(name, str):
+                return read_below(browse, id_, name, offset)
+            return read_top(browse, id_, BATCH, offset)
 
         self.fetch(read, partial(self._grow, node), group)
 
@@ -160,7 +153,14 @@ class SummariesScreen(SurgeryScreen):
             if isinstance(row, SummaryRow):
                 node.add(self._label(row, in_context), row.summary_id, allow_expand=True)
             else:
-                node.add_leaf(_message_label(row, self.lcm.times), row.message_id)
+                label = Text.assemble(
+                    (f"msg#{row.message_id} ", "dim"),
+                    (f"{row.role} ", ROLES.get(row.role, "")),
+                    (f"{self.lcm.times.short(row.created_at)} ", "dim"),
+                    one_line(row.content or ", ".join(row.tools), 120),
+                    end="",
+                )
+                node.add_leaf(label, row.message_id)
         self._offer_more(node, total)
         self._go_down(node)
 
@@ -181,15 +181,9 @@ class SummariesScreen(SurgeryScreen):
             end="",
         )
 
-    # --- the pane ---
-
     def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
-        if isinstance(event.node.data, str):
-            self.open_summary(event.node.data)
-        elif event.node.data is not None:
-            self.open_message(event.node.data)
-
-    # --- keys ---
+        if event.node.data is not None:
+            self.open_reference(event.node.data)
 
     def _need(self) -> str | None:
         node = self.summaries.cursor_node
@@ -199,20 +193,17 @@ class SummariesScreen(SurgeryScreen):
         return None
 
     def on_tree_node_selected(self, event: SummaryTree.NodeSelected[RowId]) -> None:
-        self._open(event.node)
+        if isinstance(event.node.data, int):
+            self.go_to(self.conversation_id, event.node.data)
+        else:
+            self.action_expand()
 
     def action_expand(self) -> None:
         node = self.summaries.cursor_node
-        if node is not None and not isinstance(node.data, int):
-            self._open(node)
-
-    def _open(self, node: TreeNode[RowId]) -> None:
-        if isinstance(node.data, int):
-            self.app.push_screen(screens.conversations.ConversationScreen(self.conversation_id, node.data))
-        elif isinstance(node.data, str):
+        if node is not None and isinstance(node.data, str):
             node.expand()
-        elif node.parent is not None:  # the next rows take the place of the offer
-            node.remove()
+        elif node is not None and node.data is None and node.parent is not None:
+            node.remove()  # the next rows take the place of the offer
             self._read_branch(node.parent)
 
     def action_collapse(self) -> None:
@@ -295,13 +286,3 @@ def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: in
         ids = browse.source_messages(summary_id)
         messages = browse.messages_by_id(ids[offset : offset + BATCH], whole=False)
     return messages, frozenset(), len(ids)
-
-
-def _message_label(row: MessageRow, times: LocalTimes) -> Text:
-    return Text.assemble(
-        (f"msg#{row.message_id} ", "dim"),
-        (f"{row.role} ", ROLES.get(row.role, "")),
-        (f"{times.short(row.created_at)} ", "dim"),
-        one_line(row.content or ", ".join(row.tools), 120),
-        end="",
-    )

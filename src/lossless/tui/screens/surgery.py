@@ -54,8 +54,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
     def on_unmount(self) -> None:
         self._stop()
 
-    # --- the thread that writes ---
-
     def _accept(self, draft: SummaryDraft) -> bool:
         """Wait for the word about a draft; raises KeyboardInterrupt when there are to be no more."""
         self._go_on()
@@ -96,8 +94,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         if self.is_attached:
             self.dismiss(_NOTHING)
 
-    # --- what is shown ---
-
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
         place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
@@ -111,8 +107,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
         keys = f"y/Enter {'accept' if is_many else 'apply'}   n {'skip' if is_many else 'discard'}"
         keys += f"   d {'whole text' if self._shows_diff else 'diff'}{'   A accept all' if is_many else ''}   Esc stop"
         self.draw(f"{draft.summary_id}  {self._done + 1}/{self._count}  {sizes}", shown, keys)
-
-    # --- keys ---
 
     def action_yes(self) -> None:
         if self._state == "preview":
@@ -162,20 +156,18 @@ class SurgeryScreen(PaneScreen):
         """The archive is another one: show it."""
         self.action_reload()
 
-    # --- one surgery ---
-
     def propose(self, plan: Callable[[], PlannedChange], other: tuple[str, Callable[[], None]] | None = None) -> None:
         """Plan, show the preview, and carry it out when it is confirmed."""
 
         def ask(change: PlannedChange) -> None:
-            dialog = ConfirmDialog(change.title, change.text, change.question, other[0] if other else "")
-            self.app.push_screen(dialog, partial(answered, change))
+            def answered(word: str | None) -> None:
+                if word == "yes":
+                    self._apply(change)
+                elif word == "other" and other:
+                    other[1]()
 
-        def answered(change: PlannedChange, word: str | None) -> None:
-            if word == "yes":
-                self._apply(change)
-            elif word == "other" and other:
-                other[1]()
+            label = other[0] if other else ""
+            self.app.push_screen(ConfirmDialog(change.title, change.text, change.question, label), answered)
 
         self.fetch(plan, ask, "plan")
 
@@ -213,8 +205,6 @@ class SurgeryScreen(PaneScreen):
         if (id_ := self.conversation_id) is not None:
             self.propose(lambda: actions.plan_undo(self.access.engine, id_))
 
-    # --- rewriting ---
-
     def propose_rewriting(self, plan: Callable[[], PlannedRewrite]) -> None:
         """Plan, show what would be asked, then draft after draft."""
 
@@ -246,7 +236,7 @@ class DoctorScreen(SurgeryScreen):
     listed: dict[str, DoctorFinding]
 
     def load(self) -> None:
-        self.reading(lambda: self.access.engine.admin.examine(), self._show)
+        self.reading(self.access.engine.admin.examine, self._show)
 
     def tick(self) -> None:
         """An examination is not repeated by itself."""
@@ -264,8 +254,7 @@ class DoctorScreen(SurgeryScreen):
     def highlighted(self, key: str) -> None:
         finding = self.listed[key]
         facts = (("helps", finding.remedy), ("about", ", ".join(finding.ids)))
-        known = tuple(fact for fact in facts if fact[1])
-        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", known, finding.message))
+        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", facts, finding.message))
 
     def action_repair(self) -> None:
         finding = self.listed.get(self.rows.chosen or "")

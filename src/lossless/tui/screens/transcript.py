@@ -8,13 +8,14 @@ import time
 from abc import abstractmethod
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
 from lossless.errors import BadMessage
 from lossless.ingest import events
+from lossless.ingest.sessions import transcript_session
 from lossless.ingest.transcripts import BadLine, TranscriptEntry, open_transcript
 from lossless.ingest.transcripts.entries import entry_id_of
 from lossless.ingest.transcripts.records import file_state
@@ -57,13 +58,12 @@ class SessionFileMessage:
 
     def detail(self, times: LocalTimes) -> DetailView:
         """The message, whole."""
-        facts = [("role", self.role), ("said", times.minute(self.at)), ("entry", self.id or "")]
+        text, tokens = f"It is not stored: {self.problem}.", ""
         if self.message is not None:
-            facts.insert(2, ("tokens", f"{self.message.tokens:,}"))
+            tokens = f"{self.message.tokens:,}"
             text = parts_text(self.message.parts) or self.message.content or "(no text)"
-        else:
-            text = f"It is not stored: {self.problem}."
-        return DetailView(f"line {self.line:,}", tuple(fact for fact in facts if fact[1]), text)
+        facts = ("role", self.role), ("said", times.minute(self.at)), ("tokens", tokens), ("entry", self.id or "")
+        return DetailView(f"line {self.line:,}", facts, text)
 
 
 class TranscriptReader:
@@ -189,13 +189,10 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         if self._scroll is None and self.is_attached:
             self.where(self.name_of_file, "it cannot be read")
 
-    # --- windows ---
-
     def load(self) -> None:
         if self._scroll is None:
             self.where(self.name_of_file, "reading …")
-            self._turn(None, "last")
-        elif self._is_newest and self.rows.is_at_end:
+        if self._scroll is None or (self._is_newest and self.rows.is_at_end):
             self._turn(None, "last")
         else:
             self._turn(self._first, None)
@@ -227,8 +224,6 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
         return f"{older}{self._first + 1:,} … {last:,} of {len(self._scroll):,}{newer}"
 
-    # --- keys ---
-
     def action_older(self) -> None:
         if self._first:
             self._turn(self._first - self._window_size, "last")
@@ -252,7 +247,11 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
             self.rows.choose(-1)
 
 
-class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], int | None]"], SurgeryScreen):
+#: Messages, and the conversation that they are in.
+_Found: TypeAlias = tuple[list[SessionFileMessage], int | None]
+
+
+class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
     """What a file says, stored or not; nothing of it is stored before that is confirmed."""
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
@@ -264,17 +263,13 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         super().__init__(path, conversation_id)
         self._given = conversation_id
 
-    def read_window(
-        self, scroll: TranscriptReader, first: int, size: int
-    ) -> tuple[list[SessionFileMessage], int | None]:
-        from lossless.ingest.sessions import transcript_session
-
+    def read_window(self, scroll: TranscriptReader, first: int, size: int) -> _Found:
         header = scroll.transcript.header
         session = transcript_session(scroll.transcript.kind, scroll.path.absolute(), header.id, header.cwd)
         stored = None if self._given is not None else self.access.browse.find(session)
         return scroll.window(first, size), self._given if stored is None else stored.id
 
-    def show_window(self, found: tuple[list[SessionFileMessage], int | None], choose: str | None) -> None:
+    def show_window(self, found: _Found, choose: str | None) -> None:
         messages, self.conversation_id = found
         keys = [str(one.place) for one in messages]
         wanted = {"first": keys[:1], "last": keys[-1:]}.get(choose or "")
@@ -294,9 +289,8 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
         if self.conversation_id is not None:
             return text.append(f"\nIt is conversation {self.conversation_id}. Press v to compare them.", "not dim")
         command = f"lcm import {scroll.transcript.kind} {shlex.quote(str(self.path))} --apply"
-        return text.append("\nThe archive does not have it. Press i to import it, or run ", "not dim").append_text(
-            text_cell(command)
-        )
+        text.append("\nThe archive does not have it. Press i to import it, or run ", "not dim")
+        return text.append_text(text_cell(command))
 
     def cells(self, one: SessionFileMessage) -> tuple[Cell, ...]:
         tokens = right_cell(one.message.tokens if one.message else "–", 6)
@@ -304,8 +298,6 @@ class TranscriptScreen(TranscriptWindowScreen["tuple[list[SessionFileMessage], i
 
     def highlighted(self, key: str) -> None:
         self.pane.show(self.listed[key].detail(self.lcm.times))
-
-    # --- keys ---
 
     def action_import(self) -> None:
         self.propose(lambda: actions.plan_import(self.access, self.path))
