@@ -201,7 +201,6 @@ class CredentialSources:
     explicit: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: An OpenClaw state directory (`~/.openclaw`); None disables profiles.
     state_dir: Path | None = None
-    agent: str = "main"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     #: None means `models.json` next to the profiles.
     models_file: Path | None = None
@@ -283,6 +282,6 @@ def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:
     """A file of the agent, or the older one at the root of the state directory."""
     if sources.state_dir is None:
         return None
-    usual = sources.state_dir / "agents" / sources.agent / "agent" / name
+    usual = sources.state_dir / "agents" / "main" / "agent" / name
     older = sources.state_dir / "agent" / name
     return older if older.exists() and not usual.exists() else usual

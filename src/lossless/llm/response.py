@@ -45,22 +45,17 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
         yield value[:_MOST_CHARS]
     elif isinstance(value, Mapping):
         kind = value.get("type")  # thinking, a tool call or an image is not text
-        if value.get("thought") is not True and not (isinstance(kind, str) and _NOT_WORDS.search(kind)):
-            yield from _first_with_text(value, depth)
+        if value.get("thought") is True or (isinstance(kind, str) and _NOT_WORDS.search(kind)):
+            return
+        for key in _TEXT_KEYS:
+            inner = value.get(key)
+            for option in inner if key in _ALTERNATIVES and isinstance(inner, list) else [inner]:
+                if found := [text for text in _fragments(option, depth + 1) if strip_reasoning(text)]:
+                    yield from found
+                    return
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for item in value:
             yield from _fragments(item, depth + 1)
-
-
-def _first_with_text(value: Mapping[object, object], depth: int) -> list[str]:
-    for key in _TEXT_KEYS:
-        inner = value.get(key)
-        options = inner if key in _ALTERNATIVES and isinstance(inner, list) else [inner]
-        for option in options:
-            found = [text for text in _fragments(option, depth + 1) if strip_reasoning(text)]
-            if found:
-                return found
-    return []
 
 
 def strip_reasoning(text: str) -> str:
@@ -99,10 +94,6 @@ def _without_closed_blocks(text: str) -> str:
             position = tags[index].end()
         index += 1
     return "".join([*kept, text[position:]])
-
-
-def block_types(response: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_types(response, 0)))
 
 
 def _types(value: object, depth: int) -> Iterator[str]:
@@ -212,7 +203,7 @@ def parse_completion(response: object, model: str) -> Completion:
         usage=parse_usage(response),
         stop_reason=reason,
         incomplete=is_incomplete(reason),
-        blocks=block_types(response),
+        blocks=tuple(dict.fromkeys(_types(response, 0))),
     )
 
 
@@ -241,17 +232,8 @@ _DENIED_KINDS = frozenset(
 )
 _STATUS_KEYS = ("status", "status_code", "statusCode", "http_status", "code")
 _FAILURES_TEXT_KEYS = (
-    "message",
-    "error",
-    "detail",
-    "details",
-    "reason",
-    "description",
-    "kind",
-    "type",
-    "code",
-    "title",
-)
+    "message", "error", "detail", "details", "reason", "description", "kind", "type", "code", "title",
+)  # fmt: skip
 _INNER_KEYS = ("error", "errors", "cause", "data", "details", "body", "response")
 _FAILURES_MAX_DEPTH = 6
 
