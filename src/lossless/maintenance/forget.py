@@ -30,7 +30,7 @@ from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
 from lossless.store.database import drop_wal
-from lossless.store.maintenance.deletion import ConversationRemover, DatabaseScan, TextRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, DatabaseScan
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
 from lossless.store.rows import storable_json
@@ -164,7 +164,7 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 
     An interrupted forget continues here.
     """
-    work, remaining = TextRemover(tools.archive), []
+    work, remaining = ArchiveRemover(tools.archive), []
     for path in work.pending or ():
         place, vault = Path(path), tools.vault
         if vault is None or place.parent.parent != vault.root:
@@ -187,7 +187,7 @@ class _Forgetting:
 
     def __init__(self, tools: ForgetTools, wanted: ForgetRequest) -> None:
         self._tools, self._wanted = tools, wanted
-        self._archive, self._store = tools.archive, TextRemover(tools.archive)
+        self._archive, self._store = tools.archive, ArchiveRemover(tools.archive)
         self._cut = wanted.cut
         self._cut_loosely = masking.loose_cutter(wanted.phrases)
         #: Messages that lose all text.
@@ -439,10 +439,10 @@ def forget_request(
     for id_ in message_ids:
         if id_ not in there:
             raise NotFound("message", id_)
-    held = [held for held in ConversationRemover(archive.database).held() if held.name in session_names]
+    held = [held for held in ArchiveRemover(archive).held() if held.name in session_names]
     for name in set(session_names) - {one.name for one in held}:
         raise NotFound("session", name)
-    ids, store, whole = tuple(one.id for one in held), TextRemover(archive), set[ForgottenMessage]()
+    ids, store, whole = tuple(one.id for one in held), ArchiveRemover(archive), set[ForgottenMessage]()
     for stored in archive.messages.many(message_ids):  # long messages are recognised everywhere, short ones only there
         is_unique = len(stored.message.content) >= MIN_UNIQUE_CHARS
         where = EVERYWHERE if is_unique else stored.conversation_id
@@ -472,7 +472,7 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
         remaining += [f"backup {one.path}: {reason}" for reason in more]
         if not touched.is_nothing:
             found.append((one.path, touched))
-    is_resumed = TextRemover(archive).pending is not None
+    is_resumed = ArchiveRemover(archive).pending is not None
     touched = plan_forget(tools, asked) if dry_run else apply_forget(tools, asked)
     remaining += touched.left
     if not dry_run:
@@ -487,7 +487,7 @@ def _in_backup(
     quiet = replace(tools, vault=Vault(backups.backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = plan_forget(replace(quiet, archive=archive), asked)
-        is_half_done = TextRemover(archive).pending is not None
+        is_half_done = ArchiveRemover(archive).pending is not None
     if dry_run or (found.is_nothing and not found.left and not is_half_done):
         return found, found.left
     with Archive.open(path) as archive:

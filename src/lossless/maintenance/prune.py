@@ -18,7 +18,7 @@ from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -180,7 +180,7 @@ def parse_size(text: str) -> int:
 
 def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
     """What a filter would delete; read-only."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     with archive.reading():
         size, free = archive.listings.size()
         held = retention.held()
@@ -243,7 +243,7 @@ def apply_prune(
     archive: Archive, vault: Vault | None, work: PrunePlan, now: datetime, progress: Callable[[int], None] | None = None
 ) -> PruneReport:
     """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     gone: list[ConversationSize] = []
     kept: list[int] = []
     deleted = file_bytes = files_left = 0
@@ -291,7 +291,7 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
     size, free = archive.listings.size()
     if not always and free < _WORTHWHILE * size:
         return VacuumReport(size, size, False, "too little space is free to be worthwhile")
-    reason = ConversationRemover(archive.database).give_back()
+    reason = ArchiveRemover(archive).give_back()
     return VacuumReport(size, archive.listings.size()[0], reason is None, reason)
 
 
@@ -372,10 +372,10 @@ class SizeReport:
 
 def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, count_pages: bool = True) -> SizeReport:
     """The size of each part; reads every page once and writes nothing."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     with archive.reading():
         size, free = archive.listings.size()
-        pages = retention.pages() if count_pages else None
+        pages = retention.page_sizes() if count_pages else None
         tables = retention.texts() if pages is None else pages
         messages, text = retention.message_text()
         by_kind = retention.summary_text()

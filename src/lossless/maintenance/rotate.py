@@ -40,7 +40,7 @@ from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.paths import expand_path, fsync_path
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -363,7 +363,7 @@ def record_keeper(
 
     One that differs from the stored one with its id is stored without an id.
     """
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     kept: set[bytes] | None = None
 
     def keep(records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
@@ -411,7 +411,7 @@ def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterabl
     What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
     from another program refuses as a whole.
     """
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     kind = imported_from(archive.conversations.get(conversation_id).session)
 
     def first_unstored(messages: Iterable[RecordedMessage]) -> str | None:

@@ -14,7 +14,7 @@ from lossless.files.vault import find_damage, payload_reader
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
-from lossless.store.maintenance.deletion import TextRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
@@ -154,7 +154,7 @@ def _schema(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
     """An interrupted forget: rows have lost their text, but payloads and free pages may still have it."""
-    if (paths := TextRemover(archive).pending) is not None:
+    if (paths := ArchiveRemover(archive).pending) is not None:
         files = f" and payloads ({len(paths):,})" if paths else ""
         detail = (
             f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
@@ -248,7 +248,7 @@ def _restored(
     """The original of a message with a payload in a file; or that it cannot be rebuilt."""
     try:
         return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
-    except (NotFound, ArchiveError) as error:
+    except (NotFound, ArchiveError, BadInput) as error:  # a newer version wrote a recipe that this one cannot read
         detail = f"its original cannot be rebuilt: {error}"
         return VerificationProblem("files", "large_files", name, detail, "warning")
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import NotFound
 from lossless.files.document import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import write_payloads
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -127,7 +127,7 @@ def plan_replacements(
     entries = _answers_by_call(messages)
     found: list[EntryReplacement] = []
     with archive.reading():
-        answers = ConversationRemover(archive.database).collectable(conversation_id)
+        answers = ArchiveRemover(archive).collectable(conversation_id)
         calls = Counter(call_id for _, call_id, _, _ in answers)
         for message_id, call_id, content, file_id in answers:
             if len(found) == limit:
