@@ -1,6 +1,4 @@
-"""A message as a JSON document: where payloads can be, the short texts that replace them (hosts and agents parse them),
-and the draft that records each replacement. And which older tool outputs get one.
-"""
+"""A message as a JSON document: where payloads can be, the texts that replace them, and the draft of a replacement."""
 
 from __future__ import annotations
 

@@ -27,10 +27,7 @@ FileMatch: TypeAlias = tuple[int, int, str, str]
 
 
 def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[FileMatch], bool] | None:
-    """The matches in a payload, and whether only its beginning was searched; None for a binary one.
-
-    Raises what reading raises.
-    """
+    """The matches in a payload, and whether only its beginning was searched; None for a binary one."""
     if not is_text_type(file.mime):
         return None
     piece = vault.read_text(file, 0, SCAN_BYTES)

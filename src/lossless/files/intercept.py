@@ -484,10 +484,7 @@ def _parts_may(message: Message, threshold_tokens: int) -> bool:
 
 
 def restore_message(message: Message, stored_recipe: Json, read: ReadFile, decode: Decode) -> Message:
-    """The message before interception; its `original` equals what the host sent.
-
-    `read` returns the bytes of a file by its id.
-    """
+    """The message before interception, with files that `read` returns; its `original` is what the host sent."""
     original = recipe.restore_document(document.document_of(message), recipe.check_recipe(stored_recipe), read)
     return document.message_from(message, original, decode)
 

@@ -121,7 +121,6 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
     @cache
     def load(file_id: str, form: str) -> Any:
-        """A file as text, as JSON, or as bytes."""
         data = read(file_id)
         if form == TEXT_FORM:
             return data.decode("utf-8", "surrogatepass")

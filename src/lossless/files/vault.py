@@ -1,6 +1,4 @@
-"""Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`: which archives use a folder, where an archive
-keeps its payloads, and storing bytes before their row.
-"""
+"""Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`, stored before their row."""
 
 from __future__ import annotations
 
@@ -226,7 +224,6 @@ class Vault:
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[int]:
-        """A descriptor of a regular file below the root."""
         root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
             with _folder(root, folders) as folder:
@@ -349,7 +346,6 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
 
 
 def _all(handle: int, length: int | None = None) -> bytes:
-    """Bytes from a descriptor: `length` of them, or to the end."""
     chunks: list[bytes] = []
     remaining = sys.maxsize if length is None else length
     while remaining > 0 and (chunk := os.read(handle, min(_CHUNK, remaining))):

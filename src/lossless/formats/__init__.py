@@ -1,8 +1,4 @@
-"""Converts foreign messages to `Message` and back, without loss.
-
-`decode` reads a message in any of `FORMATS`; `encode` returns the original object, or builds one from the parts for
-another format.
-"""
+"""Converts foreign messages to `Message` (`decode`, any of `FORMATS`) and back (`encode`), without loss."""
 
 from __future__ import annotations
 
@@ -134,10 +130,7 @@ FORMATS: dict[str, Codec] = {
 
 
 def decode(body: Any, format: str | None = None) -> Message:
-    """The message in `body`, which is neither copied nor changed; the format is detected from its shape.
-
-    Raises BadMessage with the path to what is wrong.
-    """
+    """The message in `body`, unchanged; its format is detected. Raises BadMessage with the path to what is wrong."""
     checked = check_json(body)
     return _codec(format or detect(checked)).decode(checked)
 

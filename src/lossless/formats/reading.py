@@ -87,10 +87,7 @@ def content_text(content: Any) -> str:
 
 
 def fallback_text(content: Any) -> str:
-    """The text for content without words: its JSON; empty for null and for blocks without text.
-
-    A blank text next to thinking or calls is also empty: thinking is never text.
-    """
+    """The text for content without words: its JSON; empty for null and for blocks that are blank or silent."""
     if content is None:
         return ""
     if isinstance(content, list):

@@ -110,7 +110,6 @@ def read_json_file(path: Path) -> object:
 
 
 def _inner(raw: object, key: str) -> dict[str, Any]:
-    """An object inside another; empty when there is none."""
     value = raw.get(key) if isinstance(raw, dict) else None
     return value if isinstance(value, dict) else {}
 
@@ -209,10 +208,7 @@ class CredentialSources:
 
 
 def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
-    """The credential for a configured provider; None when no source has one.
-
-    Raises `ModelAuth` when only an expired profile was found that cannot be refreshed.
-    """
+    """The credential for a configured provider, None without one; `ModelAuth` when it has expired."""
     if given := sources.explicit.get(provider):
         return Credential(given, source="settings")
     problem: ModelAuth | None = None

@@ -305,10 +305,7 @@ _KILL_WAIT_SECONDS = 2.0
 
 
 def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> Complete:
-    """A program that reads a prompt (system text, blank line, user text) and prints an answer.
-
-    It runs without a shell and is killed with its children on timeout, or when our process ends.
-    """
+    """A program that reads a prompt and prints an answer; without a shell, killed on timeout or at our end."""
     return partial(_run_command, command_arguments(command), timeout_seconds)
 
 

@@ -172,7 +172,6 @@ def read_usage(raw: Mapping[Any, object]) -> Usage:
 
 
 def _count(raw: Mapping[Any, object], *keys: str) -> int:
-    """The first of some counts that a provider may have made."""
     for key in keys:
         value = raw.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
@@ -260,10 +259,7 @@ def is_denied_failure(error: object) -> bool:
 
 
 def answer_is_auth_failure(response: object) -> bool:
-    """Whether a successful response is actually an authentication failure.
-
-    Only structure counts (a 401, or an error of kind `provider_auth`): a summary may mention invalid keys.
-    """
+    """Whether a response is an authentication failure by its structure: a 401, or `provider_auth`."""
     if not isinstance(response, Mapping):
         return False
     error = response.get("error")
@@ -294,7 +290,6 @@ def _has_401(error: object) -> bool:
 
 
 def _levels(error: object, depth: int) -> Iterator[Mapping[object, object]]:
-    """The object, and the error-shaped objects inside it."""
     if depth > _FAILURES_MAX_DEPTH or isinstance(error, str):
         return
     if isinstance(error, list):

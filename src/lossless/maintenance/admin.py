@@ -289,10 +289,7 @@ class Admin(EngineGroup):
         self.embed_messages()
 
     def embed_messages(self, seconds: float = 60.0) -> int:
-        """Make the vectors of messages that have none, for so long; how many. Without an embedder there are none.
-
-        An embedder that does not answer is tried again the next time.
-        """
+        """Make the vectors of messages that have none, for so long; returns how many. A failure is tried again."""
         from lossless.store.search import build_vectors
 
         try:
@@ -346,10 +343,7 @@ class Admin(EngineGroup):
         limit: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have the configured model describe stored prose, of a session or of all; without a model nothing happens.
-
-        By default, one round.
-        """
+        """Have the configured model describe stored prose, of a session or of all; by default, one round."""
         from lossless.compaction.summariser import FILES_PER_ROUND
 
         id_ = None if session is None else self._parts.conversation_id(session)

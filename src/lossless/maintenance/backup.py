@@ -1,7 +1,4 @@
-"""Backups of an archive: complete copies made while it is in use, and restored on request.
-
-A backup has the database; its payloads are in a folder next to it.
-"""
+"""Backups of an archive: complete copies made while it is in use, with its payloads next to them, and restored."""
 
 from __future__ import annotations
 
@@ -346,7 +343,6 @@ def _copy_names(source: Path, target: Path, names: set[str], touched: list[Path]
 
 @contextmanager
 def _synced_folders() -> Iterator[list[Path]]:
-    """Collects changed folders and syncs them when the block ends."""
     touched: list[Path] = []
     yield touched
     if len(touched) > _MANY_FOLDERS and sys.platform == "linux":  # waits for all disks

@@ -148,7 +148,6 @@ def examine(
 
 
 def _structure(archive: Archive) -> Iterator[DoctorFinding]:
-    """Missing or changed tables, broken references, cycles, and rows that violate a rule."""
     checks = archive.checks
     for offender in checks.integrity():
         if offender.table == "database" or "index" not in offender.table:
@@ -174,7 +173,6 @@ def _structure(archive: Archive) -> Iterator[DoctorFinding]:
 
 
 def _changed(archive: Archive) -> Iterator[DoctorFinding]:
-    """Rows that differ from what was written."""
     checks, digests = archive.checks, archive.row_digests
     if ids := list(digests.changed_messages()):
         message = f"messages that differ from what was written: {len(ids):,}, from msg#{ids[0]} on"

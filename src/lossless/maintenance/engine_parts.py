@@ -1,6 +1,4 @@
-"""What `Engine` and its groups share: archive, settings, clock, compactor, session lookup, and the background thread
-for pending compaction; and `engine.host` for hosts.
-"""
+"""What `Engine` and its groups share, the background thread for pending compaction, and `engine.host` for hosts."""
 
 from __future__ import annotations
 
@@ -135,10 +133,7 @@ def check_methods(kind: type[T]) -> type[T]:
 
 
 class EngineParts:
-    """The archive and everything that works on it, shared by `Engine` and its groups.
-
-    Parts that only some calls need are loaded on first use, so that small reads start fast.
-    """
+    """The archive and everything that works on it; parts that only some calls need are loaded on first use."""
 
     def __init__(
         self,

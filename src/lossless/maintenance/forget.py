@@ -120,10 +120,7 @@ _AffectedMessage: TypeAlias = "tuple[StoredMessage, Message, Sequence[tuple[Vers
 
 
 def run_forget(tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool = False) -> ForgetChanges:
-    """Forget in one transaction, or only say what that would change.
-
-    `finish_forget` deletes the payloads and vacuums the file.
-    """
+    """Forget in one transaction, or say what that would change; `finish_forget` deletes the payloads."""
     with tools.archive.reading() if dry_run else tools.archive.writing():
         work = _Forgetting(tools, wanted, dry_run=dry_run)
         found = list(work.found())
@@ -151,10 +148,7 @@ def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) ->
 
 
 def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
-    """Delete the payloads of what was forgotten, and vacuum the file; returns what is left.
-
-    An interrupted forget continues here.
-    """
+    """Delete the payloads of what was forgotten, and vacuum the file; returns what is left, for another run."""
     work, remaining = ArchiveRemover(tools.archive), []
     for path in work.pending or ():
         place, vault = Path(path), tools.vault
@@ -174,8 +168,6 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 
 
 class _Forgetting:
-    """One forget in one archive."""
-
     def __init__(self, tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool) -> None:
         self._tools, self._wanted, self._dry_run = tools, wanted, dry_run
         self._archive, self._store = tools.archive, ArchiveRemover(tools.archive)
@@ -312,9 +304,7 @@ class _Forgetting:
         return text
 
     def rewrite_summaries(self) -> None:
-        """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
-        compaction.
-        """
+        """Rewrite summaries from what is left; a model's loses the phrase now, and is rewritten later."""
         operations, affected, again = SurgeryWrites(self._archive), [], []
         leaves = self._archive.summaries.leaves_over(list(self._changed))
         above, files_gone = set(operations.above(leaves)) if leaves else set(), {*self._files, *self._gone}
@@ -353,7 +343,6 @@ class _Forgetting:
     # --- everything else ------------------------------------------------------------------------------
 
     def rewrite_other_tables(self) -> None:
-        """Remove phrases from every other table."""
         if not self._wanted.cuts:
             return
         for table, reason in self._store.rewrite_cells(self._cut, dry_run=self._dry_run):
@@ -559,7 +548,6 @@ def _trace(phrase: int, path: Path, place: str) -> dict[str, int | str]:
 
 
 def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:
-    """The numbers of the phrases in the bytes of a file."""
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
     tail = b""

@@ -1,7 +1,4 @@
-"""The size of an archive's parts, and permanent deletion of conversations on request.
-
-Nothing here runs automatically. A plan is read-only; applying it deletes a hundred conversations per transaction.
-"""
+"""The size of an archive's parts, and permanent deletion of conversations, which is planned first."""
 
 from __future__ import annotations
 
@@ -30,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
-    """The ids of all files that other archives keep in an archive's folder.
-
-    Raises BadInput when the other archives are unknown, or one of them cannot be read.
-    """
+    """The ids of files that other archives keep in a folder; BadInput when these are unknown."""
     if not vault.root.is_dir():
         return frozenset()
     users, are_all = vault_users(vault.root)
@@ -225,10 +219,7 @@ def choose_conversations(
 
 
 def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
-    """The conversations among these that can be deleted: no remaining one holds anything of theirs.
-
-    `borrowed` has pairs of a conversation and one of whose rows it holds some.
-    """
+    """Those that can be deleted: no other holds anything of theirs, by `borrowed` pairs of holder and owner."""
     pairs = [(holder, owner) for holder, owner in borrowed if owner in meant]
     free = set(meant)
     while used := {owner for holder, owner in pairs if owner in free and holder not in free}:

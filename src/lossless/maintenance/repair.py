@@ -1,6 +1,4 @@
-"""Repairs of the doctor: reindex, rebuild derived rows, rewrite broken summaries, delete abandoned conversations and
-close pending compactions. Each is planned first, then applied.
-"""
+"""Repairs of the doctor: of the index, derived rows, broken summaries, abandoned conversations, pending compactions."""
 
 from __future__ import annotations
 

@@ -143,10 +143,7 @@ def _stored_forms(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[
 
 
 def shorten_transcript(data: bytes, tail_count: int) -> tuple[bytes, int, list[TranscriptRecord]]:
-    """A transcript with its newest messages only, how many these are, and all dropped records in file order.
-
-    Abandoned branches are dropped as well. Raises `UnsafeTranscript` when it cannot be rewritten.
-    """
+    """A transcript with its newest messages only, how many these are, and all dropped records in order."""
     records = parse_records(data)
     path = leaf_path_of(records)
     start = _tail_start(path, tail_count)
@@ -176,7 +173,6 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
 
 
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
-    """The lines of these records, each with the previous one as its parent."""
     before: str | None = None
     for record in kept:
         raw = data[record.start : record.end]
@@ -271,10 +267,7 @@ def rotate_transcript(
 
 @contextmanager
 def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
-    """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes.
-
-    Raises `UnsafeTranscript` otherwise.
-    """
+    """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes."""
     if path.is_symlink():
         raise UnsafeTranscript("it is a link")
     try:
@@ -359,10 +352,7 @@ def _write(handle: int, data: bytes) -> None:
 def record_keeper(
     archive: Archive, conversation_id: int
 ) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
-    """Stores records of a transcript that are not messages, except those already stored verbatim.
-
-    One that differs from the stored one with its id is stored without an id.
-    """
+    """Stores records that are not messages; one that differs from the stored one with its id without an id."""
     retention = ArchiveRemover(archive)
     kept: set[bytes] | None = None
 
@@ -442,7 +432,6 @@ def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterabl
 
 
 def _identity(archive: Archive, conversation_id: int, body: JsonObject) -> tuple[bytes, str] | None:
-    """The identity of a message; None for one that is never stored."""
     try:
         (kept,) = mask_items(archive, conversation_id, [formats.decode(body, "openclaw")])
         message = cast("Message", kept)
@@ -497,11 +486,7 @@ class Rotation(EngineGroup):
         backup: bool = True,
         dry_run: bool = False,
     ) -> RotateReport:
-        """Rewrite a session's transcript to its tail, once all of it is stored; `.reason` says why not.
-
-        For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
-        again afterwards.
-        """
+        """Rewrite a session's transcript to its tail, once all of it is stored; see `Engine.rotate`."""
         found = self._parts.find(session)
         found = None if found is None else self._archive.conversations.get(found.id)
         point = None if found is None else self._archive.transcripts.checkpoint(found.id)
@@ -615,13 +600,11 @@ class Rotation(EngineGroup):
         return self._rotate_one("runtime", item, mode, backup, failed)[0]
 
     def _limits(self, mode: RotationMode) -> tuple[int, RotationMode]:
-        """From which size on a transcript is large, and what happens then."""
         settings = self._parts.settings
         enabled = settings.auto_rotate_session_files_enabled
         return settings.auto_rotate_session_files_size_bytes, mode if enabled else "off"
 
     def _candidates(self, indexed: Iterable[IndexedSession]) -> list[RotationCandidate]:
-        """The indexed transcripts that active conversations follow, with their sizes."""
         followed = {
             os.path.realpath(path): self._archive.conversations.get(id_)
             for id_, path, *_ in self._archive.transcripts.tracked()

@@ -113,7 +113,6 @@ class HostTranscripts(EngineGroup):
         return (point is not None and bool(point.path)) or self._archive.messages.newest_id(found.id) is None
 
     def _fold_after(self, report: TranscriptReport, limit: int) -> None:
-        """Fold what a reading stored, if it is more than a turn."""
         if report.stored > limit and report.conversation_id is not None:
             self.fold_import(report.conversation_id)
 
@@ -189,7 +188,6 @@ class HostTranscripts(EngineGroup):
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
-        """After a whole reading, hide old heartbeats if enabled."""
         from lossless.ingest.run import hide_quiet_history
 
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
@@ -334,10 +332,7 @@ class HostTranscripts(EngineGroup):
         most: int | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport | None:
-        """Fold an import except its newest part; None if it is short.
-
-        Without a model unless one may be called; makes at most `most` summaries.
-        """
+        """Fold an import except its newest part, by default without a model; None if it is short."""
         conversation = self._parts.conversation(session)
         if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None

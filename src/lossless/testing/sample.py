@@ -1,7 +1,4 @@
-"""A conversation that reads like a real one: a small team brings ferry tickets to the islands.
-
-With the outputs of its tools, a little different every time.
-"""
+"""A conversation that reads like a real one, with its tools' outputs: a team brings ferry tickets to the islands."""
 
 from __future__ import annotations
 

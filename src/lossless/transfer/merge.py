@@ -1,7 +1,4 @@
-"""Merges a conversation into an archive: existing rows stay, new ones are added, nothing is duplicated.
-
-What was forgotten or pruned here stays so, and secrets are masked.
-"""
+"""Merges a conversation into an archive: existing rows stay, new ones are added, what was forgotten stays so."""
 
 from __future__ import annotations
 
@@ -345,7 +342,6 @@ class Merger:
             self._archive.context.log(conversation_id, change, self._now)
 
     def _conflicts(self, plan: merge_plan.ImportPlan) -> bool:
-        """Whether the archive has an active conversation under the same key."""
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
             return False
@@ -355,7 +351,6 @@ class Merger:
         return is_taken or self._writer.has_active(key)
 
     def _put_messages(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
-        """Store new messages in order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
@@ -422,7 +417,6 @@ class Merger:
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
     def _put_pins(self, plan: merge_plan.ImportPlan, conversation_id: int) -> dict[int, int]:
-        """Store pins; returns their new numbers by the old ones."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
         numbers = self._writer.numbers("pins", [row.get("pin_id") for row in real])
@@ -451,7 +445,6 @@ class Merger:
         writer.put_beside("turn_keys", conversation_id, keys)
 
     def _put_history(self, plan: merge_plan.ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
-        """Store the history of a new conversation: context log, checkpoints, counters, pending compaction."""
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]

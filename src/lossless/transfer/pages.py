@@ -158,10 +158,7 @@ class _PageFile:
 def export_pages(
     archive: Archive, vault: Vault | None, target: str | Path, kind: PageFormat, options: TransferOptions
 ) -> PagesReport:
-    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
-
-    Each is read back, and its messages are counted, before all of them are moved to the target together.
-    """
+    """One file for each conversation in a folder, read back: JSON lines for `lcm append`, Markdown, or HTML."""
     report = PagesReport(str(expand_path(target).absolute()))
     hidden = BundleWriter(archive).hidden
     with (
@@ -239,7 +236,6 @@ def _fenced(text: str) -> str:
 
 
 def _line(text: object) -> str:
-    """One line with escaped Markdown."""
     plain = " ".join(str(text).translate(_VISIBLE).split())
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
 

@@ -69,8 +69,6 @@ def export_remnic(
 
 
 class _RemnicExport:
-    """One export: existing rows are read, new ones are planned, then written."""
-
     def __init__(self, source: Archive, vault: Vault | None, file: RemnicFile, options: TransferOptions) -> None:
         self._vault, self._file, self._options = vault, file, options
         reader = BundleReader(source.database)

@@ -148,10 +148,7 @@ class ContextDiff:
 def diff_context(
     archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
 ) -> ContextDiff:
-    """What the changes after `after` and up to `through` did; a point is a log entry or a moment.
-
-    Without `after` only the last change counts. Appended messages are no changes.
-    """
+    """What the changes between two points, log entries or moments, did; by default the last change."""
     with archive.reading():
         operations = SurgeryWrites(archive)
         numbers = [point for point in (after, through) if isinstance(point, int)]

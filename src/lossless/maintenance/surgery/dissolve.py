@@ -61,11 +61,7 @@ class DissolvePlan:
 
 
 def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> DissolvePlan:
-    """What dissolving a summary in its context would do; hidden sources stay hidden.
-
-    Raises BadInput when it is not in the context, when all its sources are hidden, or when it is to be deleted and
-    something else uses it.
-    """
+    """What dissolving a summary would do; BadInput when it is not in the context, hidden, or needed."""
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         context = archive.context.items(summary.conversation_id)
@@ -155,10 +151,7 @@ class UnfoldPlan:
 
 
 def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
-    """What unfolding a context would restore; None when it has no summary that can be unfolded.
-
-    Hidden messages stay hidden. Raises BadInput when a message is in the context and under a summary there.
-    """
+    """What unfolding a context would restore, without hidden messages; None when there is nothing to unfold."""
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
@@ -195,10 +188,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
 
 
 def apply_unfold(archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker) -> OperationReport:
-    """Carry a plan out in one transaction; raises `Stale` when it is no longer current.
-
-    Unused summaries are deleted; undo restores them.
-    """
+    """Carry a plan out, or raise `Stale`; unused summaries are deleted, and undo restores them."""
     id_ = work.conversation_id
     with applying(archive, now, backup, "recompact") as step:
         again = plan_unfold(archive, id_)

@@ -1,7 +1,4 @@
-"""Focus: one brief, written for a question, replaces the summaries that it covers in prompts.
-
-The archive keeps them.
-"""
+"""Focus: one brief, written for a question, replaces the summaries that it covers in prompts."""
 
 from __future__ import annotations
 
@@ -229,10 +226,7 @@ class FocusStatus:
 def plan_focus(
     archive: Archive, conversation_id: int, prompt: str | None, settings_expand: int, timeout_seconds: float = 0.0
 ) -> FocusPlan:
-    """What a brief for a question would cover; without one, the active brief is updated.
-
-    Raises BadInput when there is no question, or nothing to cover.
-    """
+    """What a brief for a question would cover, or else the active one; BadInput when there is nothing to cover."""
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]

@@ -36,10 +36,7 @@ if TYPE_CHECKING:
 
 
 def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
-    """Usable drafts that may be stored together, and the others, each with its refusal.
-
-    A draft is refused when a summary made of its summary would stop being smaller than its sources.
-    """
+    """Drafts that may be stored together, and others with a refusal: a summary above them would not shrink."""
     good = {draft.summary_id: draft for draft in made if draft.refusal is None}
     refused = [draft for draft in made if draft.refusal is not None]
     reasons = {draft.summary_id: str(draft.refusal) for draft in refused}
@@ -118,10 +115,7 @@ def find_marker(content: str, model: str) -> BrokenMarker | None:
 
 
 def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
-    """The same summaries, each after its sources and as soon as these are complete.
-
-    Those without dependents among them keep their order: an interrupted run has finished what it started first.
-    """
+    """The same summaries, each after its sources and as soon as these are complete, else in their order."""
     known = {summary.id: summary for summary in summaries}
     used = {id_ for summary in summaries for id_ in summary.source_ids}
     tops = [summary for summary in summaries if summary.id not in used]
@@ -265,10 +259,7 @@ class DraftWriter:
 
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
-        """How a model is called for all that a plan needs; None when there is none.
-
-        The conversation's spend limit is extended for these calls, which do not count against its window.
-        """
+        """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
         if self.ask is not None or not self.summariser.has_model:
             yield self.ask
             return
@@ -358,10 +349,7 @@ def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTa
 def summary_source(
     archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, SummaryDraft]
 ) -> SummarySource:
-    """The source text of a summary, without messages that were hidden since.
-
-    Accepted drafts below it are used.
-    """
+    """The source text of a summary, with accepted drafts below it, and without messages hidden since."""
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         sources = [_with_draft(source, accepted) for source in archive.summaries.many(summary.source_ids)]
@@ -431,10 +419,7 @@ def draft_all(
     waiting = [(target, "") for target in work.targets]
 
     def queue_outgrown(made: SummaryDraft, *, is_asked: bool) -> None:
-        """Queue summaries above a draft that would no longer be smaller than their sources, after what is below them.
-
-        A repair without a model does not change what a model wrote.
-        """
+        """Queue summaries above a draft that would outgrow their sources; extracts do not replace a model's."""
         known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
         because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
         for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
@@ -584,10 +569,7 @@ def _bridges(
     good: Sequence[SummaryDraft],
     missing: set[str],
 ) -> list[SummaryDraft]:
-    """Placeholder texts until another run reaches the summaries above.
-
-    A missing extracted summary is extracted again, from the new texts; a model's text is not changed.
-    """
+    """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
     accepted = {one.summary_id: one for one in (*good, *held)}
     below = {one.summary_id for one in held}

@@ -43,10 +43,7 @@ def extract_stale(
     everything: bool = False,
     limit: int = MAX_AT_ONCE,
 ) -> tuple[str, ...]:
-    """Extract stale summaries again that were extracted, or, without a model, `everything`; returns their ids.
-
-    Only those whose sources are up to date, at most so many; in one transaction.
-    """
+    """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
     if not archive.summaries.stale(conversation_id):
         return ()
     done: list[str] = []
@@ -65,10 +62,7 @@ def extract_stale(
 
 
 def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
-    """Rewrite all stale summaries: those of a model by a model, with the usual guards, the others extracted.
-
-    When the model fails, the rest stays stale. Does nothing while another worker summarises the conversation.
-    """
+    """Rewrite all stale summaries, by a model where one wrote them; when it fails, the rest stays stale."""
     tried = set[str]()
     if not archive.summaries.stale(conversation_id):
         return
@@ -100,7 +94,6 @@ def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
 
 
 def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Summary | None:
-    """The first stale summary whose sources are up to date."""
     found = _stale(archive, conversation_id)
     stale = {summary.id for summary in found}
     return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)

@@ -1,9 +1,4 @@
-"""Replaces old tool outputs by their short forms: files and stubs in the archive, and replacements in a host's
-transcript if the host agrees.
-
-No stored message changes: each gets a mark that its text is also in a file. `revert_stubs` removes the marks and the
-rows.
-"""
+"""Replaces old tool outputs by their short forms: in the archive, reversibly, and in a host's transcript."""
 
 from __future__ import annotations
 
@@ -69,10 +64,7 @@ def apply_backfilled_stubs(
 
 
 def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
-    """Remove the marks of messages, given with their files, and the rows of files that nothing else refers to.
-
-    Returns how many of each; the files stay on disk until `lcm files gc`.
-    """
+    """Remove the marks of messages, and rows of files without other references; returns how many of each."""
     with archive.writing():
         archive.files.clear_stubs(marks)
         unused = set(marks.values()) - archive.files.referenced_ids()
@@ -81,7 +73,6 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
 
 
 def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None]:
-    """The tool that a result is of, and its input."""
     call = None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
     return call or (None, None)
 
@@ -178,7 +169,6 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
 
 
 def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
-    """The short form of a result: its stored replacement, or the reference to its file."""
     if f": {file_id}" in content[:200]:
         return content
     try:
