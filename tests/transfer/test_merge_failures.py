@@ -19,7 +19,7 @@ import lossless
 from lossless.cli.main import cli
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.store.bundles.other_programs import ClawFile, RemnicFile
-from lossless.transfer import lossless_claw, remnic_export
+from lossless.transfer import lossless_claw, remnic
 from lossless.transfer import pages as transfer_pages
 from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import export_pages
@@ -276,7 +276,7 @@ def pages(archive: Path, target: Path) -> None:
     ("put", "where", "losing"),
     [
         (to_claw, (lossless_claw, "ClawFile"), LosingClaw),
-        (to_remnic, (remnic_export, "RemnicFile"), LosingRemnic),
+        (to_remnic, (remnic, "RemnicFile"), LosingRemnic),
         (pages, (transfer_pages, "_PageFile"), LosingPage),
     ],
     ids=["claw", "remnic", "pages"],
@@ -298,7 +298,7 @@ def test_a_remnic_database_that_was_there_is_as_it_was(
 ) -> None:
     target = tmp_path / "memory.sqlite"
     to_remnic(archive, target, sessions=frozenset(["run-2"]))
-    monkeypatch.setattr(remnic_export, "RemnicFile", LosingRemnic)
+    monkeypatch.setattr(remnic, "RemnicFile", LosingRemnic)
     with pytest.raises(ArchiveCorrupt, match="everything was rolled back"):
         to_remnic(archive, target)
     assert rows(target, "SELECT content FROM lcm_messages") == [("b",)]

@@ -15,7 +15,7 @@ from lossless.cli.screen import Data, Screen, styled
 from lossless.model.paths import expand_path
 from lossless.transfer.group import Transfer
 from lossless.transfer.lossless_claw import TransferOptions
-from lossless.transfer.remnic_export import export_claw_to_remnic
+from lossless.transfer.remnic import export_claw_to_remnic
 from lossless.transfer.remnic_format import SessionBy
 from lossless.tui.text import plural
 

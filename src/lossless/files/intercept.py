@@ -453,7 +453,15 @@ def intercept(
         shown = document.message_from(message, draft.document, decode)
     except BadMessage:  # a body that its own format cannot read is kept unchanged
         return None
-    return Intercepted(shown, tuple(draft.payloads.values()), _notes(shown, draft))
+    by_part: dict[int, list[Payload]] = {}
+    for payload in draft.payloads.values():
+        if payload.note is not None:
+            texts = (part.text if isinstance(part, Text | ToolResult) else "" for part in shown.parts)
+            at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
+            by_part.setdefault(at, []).append(payload)
+    notes = {at: _keys(payloads) for at, payloads in by_part.items()}
+    notes.setdefault(0, {})[_RECIPE_KEY] = draft.steps
+    return Intercepted(shown, tuple(draft.payloads.values()), notes)
 
 
 def may_hold_payload(message: Message, threshold_tokens: int) -> bool:
@@ -487,18 +495,6 @@ def restore_message(message: Message, stored_recipe: Json, read: ReadFile, decod
     """The message before interception, with files that `read` returns; its `original` is what the host sent."""
     original = recipe.restore_document(document.document_of(message), recipe.check_recipe(stored_recipe), read)
     return document.message_from(message, original, decode)
-
-
-def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
-    by_part: dict[int, list[Payload]] = {}
-    for payload in draft.payloads.values():
-        if payload.note is not None:
-            texts = (part.text if isinstance(part, Text | ToolResult) else "" for part in shown.parts)
-            at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
-            by_part.setdefault(at, []).append(payload)
-    notes = {at: _keys(payloads) for at, payloads in by_part.items()}
-    notes.setdefault(0, {})[_RECIPE_KEY] = draft.steps
-    return notes
 
 
 def _keys(payloads: list[Payload]) -> dict[str, Json]:

@@ -128,22 +128,18 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
     try:
         for step in reversed(steps):
-            document = _undone(document, step, load)
+            before = value_at(document, step["at"])
+            value = deepcopy(step.get("frame"))
+            for at, pieces in step["holes"]:
+                filled = _filled(pieces, before, load)
+                if at:
+                    value_at(value, at[:-1])[at[-1]] = filled
+                else:
+                    value = filled
+            document = with_value(document, step["at"], value)
     except (LookupError, TypeError, ValueError) as error:
         raise ArchiveCorrupt("an original cannot be rebuilt: its recipe, its message and its files differ") from error
     return cast("dict[str, Any]", document)
-
-
-def _undone(document: Any, step: RecipeStep, load: Callable[[str, str], Any]) -> Any:
-    before = value_at(document, step["at"])
-    value = deepcopy(step.get("frame"))
-    for at, pieces in step["holes"]:
-        filled = _filled(pieces, before, load)
-        if at:
-            value_at(value, at[:-1])[at[-1]] = filled
-        else:
-            value = filled
-    return with_value(document, step["at"], value)
 
 
 def value_at(document: Any, path: Sequence[str | int]) -> Any:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import BadInput, BadMessage
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.formats.codec import Codec, EncodedMessage, arguments_text
-from lossless.formats.plain import read_loose
+from lossless.formats.openclaw import read_loose
 from lossless.formats.reading import role_in
 from lossless.model.js_json import check_json, is_not_json
 from lossless.model.messages import ROLES, Message

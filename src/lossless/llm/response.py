@@ -69,14 +69,6 @@ def strip_reasoning(text: str) -> str:
     """
     if "<" not in text:
         return text.strip()
-    rest = _without_closed_blocks(text).strip()
-    if lone := _LONE_CLOSE.search(rest):
-        rest = rest[lone.end() :].strip()
-    opening = _TAG.match(rest)
-    return "" if opening and not opening[1] else rest
-
-
-def _without_closed_blocks(text: str) -> str:
     tags = list(_TAG.finditer(text))
     next_close: dict[str, int] = {}
     closed_by: dict[int, int] = {}
@@ -93,7 +85,11 @@ def _without_closed_blocks(text: str) -> str:
             index = closed_by[index]
             position = tags[index].end()
         index += 1
-    return "".join([*kept, text[position:]])
+    rest = "".join([*kept, text[position:]]).strip()
+    if lone := _LONE_CLOSE.search(rest):
+        rest = rest[lone.end() :].strip()
+    opening = _TAG.match(rest)
+    return "" if opening and not opening[1] else rest
 
 
 def _types(value: object, depth: int) -> Iterator[str]:

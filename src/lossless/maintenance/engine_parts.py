@@ -285,14 +285,14 @@ class EngineParts:
     def extract_stale(self, conversation_id: int) -> None:
         """Extract summaries again whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.stale_summaries import extract_stale
+            from lossless.maintenance.surgery.rewriting import extract_stale
 
             extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
 
     def write_stale(self, conversation_id: int) -> None:
         """Before a compaction, rewrite all summaries whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.stale_summaries import write_stale
+            from lossless.maintenance.surgery.rewriting import write_stale
 
             write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
 

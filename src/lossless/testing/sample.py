@@ -345,14 +345,20 @@ class _ScenePlayer:
                 if message.get("role") != "assistant":
                     yield from self._out(message)
                     message = self._assistant()
-                call = self._call(kind.removeprefix("call "), text)
+                self.calls += 1
+                call = {
+                    "type": "toolCall",
+                    "id": f"call_{hex_digits(self.roll, 16)}{self.calls:04d}",
+                    "name": kind.removeprefix("call "),
+                    "arguments": json.loads(text),
+                }
                 message["content"].append(call)
                 message["stopReason"] = "toolUse"
                 open_calls.append(call)
                 continue
             yield from self._out(message)
             if kind == "user":
-                message = self._user(text)
+                message = {"role": "user", "content": [text_block(text)], "timestamp": self._later(30, 240)}
             elif kind == "assistant":
                 message = self._assistant(text)
             else:
@@ -366,20 +372,8 @@ class _ScenePlayer:
             self.seq += 1
             yield message
 
-    def _user(self, text: str) -> AgentMessage:
-        return {"role": "user", "content": [text_block(text)], "timestamp": self._later(30, 240)}
-
     def _assistant(self, text: str = "") -> AgentMessage:
         return assistant_message([text_block(text)] if text else [], "stop", self._later(4, 40))
-
-    def _call(self, tool: str, arguments: str) -> AgentMessage:
-        self.calls += 1
-        return {
-            "type": "toolCall",
-            "id": f"call_{hex_digits(self.roll, 16)}{self.calls:04d}",
-            "name": tool,
-            "arguments": json.loads(arguments),
-        }
 
     def _result(self, call: AgentMessage, text: str, is_error: bool) -> AgentMessage:
         return result_message(call, text, int(is_error), number(self.roll, 20, 9000), is_error, self._later(1, 20))
