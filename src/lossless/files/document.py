@@ -148,9 +148,6 @@ def _first(block: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return next((block[key] for key in keys if isinstance(block.get(key), str) and block[key]), None)
 
 
-# --- messages built from parts ------------------------------------------------------------------
-
-
 def _part_json(part: Part) -> dict[str, Any]:
     match part:
         case Text(text):

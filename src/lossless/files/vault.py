@@ -135,8 +135,6 @@ class Vault:
             raise BadInput(f"{file_id!r} with the extension {extension!r} is not the name of a payload")
         return self.root / str(int(conversation_id)) / f"{file_id}.{extension}"
 
-    # --- writing ------------------------------------------------------------------------------------
-
     def write(self, conversation_id: int, file_id: str, extension: str, data: bytes) -> Path:
         """Write bytes, durable on return; writing the same bytes again only updates the file's time."""
         path = self.path(conversation_id, file_id, extension)
@@ -193,8 +191,6 @@ class Vault:
                 folder.remove(temporary)
             raise
         folder.flush()
-
-    # --- reading ------------------------------------------------------------------------------------
 
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
@@ -254,8 +250,6 @@ class Vault:
         if not _NAME.fullmatch(name):
             raise ArchiveDenied(f"file {file.id}: it is outside of {self.root}")
         return self.root, (str(file.conversation_id), name)
-
-    # --- unreferenced files ---------------------------------------------------------------------------
 
     def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[OrphanFile]:
         """Payloads and unfinished writes without a row in `known`; recent ones may still get a row and are skipped."""

@@ -14,13 +14,9 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
+    "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
     "function": "tool",
-}
+}  # fmt: skip
 
 
 def decode(body: RawObject) -> Message:

@@ -101,13 +101,9 @@ def _shown(value: Any) -> str:
 
 
 _ROLES: dict[str, Role] = {
-    "user": "user",
-    "assistant": "assistant",
-    "toolResult": "tool",
-    "system": "system",
-    "tool": "tool",
+    "user": "user", "assistant": "assistant", "toolResult": "tool", "system": "system", "tool": "tool",
     "developer": "system",
-}
+}  # fmt: skip
 
 
 def decode(body: RawObject) -> Message:

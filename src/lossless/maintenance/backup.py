@@ -144,9 +144,6 @@ def list_backups(archive_path: str) -> list[Backup]:
     return sorted(found, key=lambda backup: backup.made_at, reverse=True)
 
 
-# --- restore ------------------------------------------------------------------------------------------------
-
-
 def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> ArchiveCounts:
     """Check that a backup is complete; `ArchiveCorrupt` says what is wrong with it. Read-only."""
     if not source.is_file():
@@ -251,9 +248,6 @@ def sweep_leftovers(target: Path) -> None:
 def _write_error(target: Path, error: OSError) -> ArchiveError:
     kind = ArchiveFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveDenied
     return kind(f"no copy can be made at {str(target)!r}: {error.strerror}")
-
-
-# --- payloads -----------------------------------------------------------------------------------------------
 
 
 def backup_folder(backup: Path) -> Path:

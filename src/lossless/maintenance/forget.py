@@ -192,8 +192,6 @@ class _Forgetting:
         self._files: dict[str, str] = {}
         self._gone: set[str] = set()
 
-    # --- search ---------------------------------------------------------------------------------------
-
     def found(self) -> Iterator[_AffectedMessage]:
         """Every message that loses text, or one of its versions does."""
         for ids in self._store.pages(_PAGE):
@@ -231,8 +229,6 @@ class _Forgetting:
             return None
         return stored, fresh, made, recipe is not None, ()
 
-    # --- messages -------------------------------------------------------------------------------------
-
     def rewrite(self, found: _AffectedMessage) -> None:
         stored, fresh, old_versions, has_files, file_ids = found
         self._changed[stored.id] = stored.conversation_id
@@ -256,8 +252,6 @@ class _Forgetting:
             kept, noted = extract_payloads(archive, conversation, replace(base, message=message), keeps, now)
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
         archive.versions.replace(conversation, stored.id, new, versions, digest=words_digest(fresh), notes=notes)
-
-    # --- files ----------------------------------------------------------------------------------------
 
     def rewrite_files(self) -> None:
         """Write payloads without the phrases next to the originals, which are deleted when unreferenced."""
@@ -287,8 +281,6 @@ class _Forgetting:
                 name, summary = (given and self._cut(given) for given in (file.name, file.exploration_summary))
                 row = replace(file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), name=name)
                 self._archive.files.add([replace(row, exploration_summary=summary)])
-
-    # --- summaries ------------------------------------------------------------------------------------
 
     def _clean(self, summary: Summary) -> str:
         """A summary's text without phrases, in any spelling, and with the new names of files."""
@@ -339,8 +331,6 @@ class _Forgetting:
         if written is None:
             return (masking.FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
         return self._clean(replace(summary, content=written.text)), EXTRACTIVE_MODEL
-
-    # --- everything else ------------------------------------------------------------------------------
 
     def rewrite_other_tables(self) -> None:
         if not self._wanted.cuts:

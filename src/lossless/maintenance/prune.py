@@ -169,9 +169,6 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 
-# --- the plan ---------------------------------------------------------------------------------------------
-
-
 def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
     """What a filter would delete; read-only."""
     retention = ArchiveRemover(archive)
@@ -225,9 +222,6 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
     while used := {owner for holder, owner in pairs if owner in free and holder not in free}:
         free -= used
     return free
-
-
-# --- apply ------------------------------------------------------------------------------------------------
 
 
 def apply_prune(

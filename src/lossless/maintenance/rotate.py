@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -262,9 +263,6 @@ def rotate_transcript(
     return RotateReport(path, True, None, len(data), size, kept, gone, look.backup, read)
 
 
-# --- the file ---------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
     """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes."""
@@ -346,40 +344,29 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-# --- other records ------------------------------------------------------------------------------------------
-
-
-def record_keeper(
-    archive: Archive, conversation_id: int
-) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
-    """Stores records that are not messages; one that differs from the stored one with its id without an id."""
-    retention = ArchiveRemover(archive)
+def keep_records(archive: Archive, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
+    """Store records that are not messages; one that differs from the stored one with its id without an id."""
+    retention, age = ArchiveRemover(archive), newest_generation(archive, conversation_id)
     kept: set[bytes] | None = None
-
-    def keep(records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
-        nonlocal kept
-        age = newest_generation(archive, conversation_id)
-        rest = ((with_generation(id_, age), kind, record) for id_, kind, record in records)
-        while page := list(islice(rest, _PAGE)):
-            ids = [id_ for id_, _, _ in page if id_ is not None]
-            rows = archive.messages.known_entries(conversation_id, ids)
-            others = retention.kept_records(conversation_id, ids)
-            if others and kept is None:
-                kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
-            new: list[tuple[str | None, str, JsonObject]] = []
-            for id_, kind, record in page:
-                if id_ is None or (id_ not in rows and id_ not in others):
-                    is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
-                    new.append((None if is_generated else id_, kind, record))
-                    continue
-                found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
-                is_row = found is not None and found[0] == rows[id_].fingerprint
-                if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
-                    new.append((None, kind, record))
-            with archive.writing():
-                archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
-
-    return keep
+    rest = ((with_generation(id_, age), kind, record) for id_, kind, record in records)
+    while page := list(islice(rest, _PAGE)):
+        ids = [id_ for id_, _, _ in page if id_ is not None]
+        rows = archive.messages.known_entries(conversation_id, ids)
+        others = retention.kept_records(conversation_id, ids)
+        if others and kept is None:
+            kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
+        new: list[tuple[str | None, str, JsonObject]] = []
+        for id_, kind, record in page:
+            if id_ is None or (id_ not in rows and id_ not in others):
+                is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
+                new.append((None if is_generated else id_, kind, record))
+                continue
+            found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
+            is_row = found is not None and found[0] == rows[id_].fingerprint
+            if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
+                new.append((None, kind, record))
+        with archive.writing():
+            archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
 
 
 def _message_in(record: JsonObject) -> JsonObject:
@@ -392,43 +379,34 @@ def _digest(record: JsonObject) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-# --- completeness -------------------------------------------------------------------------------------------
-
-
-def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterable[RecordedMessage]], str | None]:
-    """Finds messages of a transcript that a conversation does not have, by entry id, else by text.
+def why_unstored(archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage]) -> str | None:
+    """Names a message of a transcript that a conversation does not have, by entry id, else by text.
 
     What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
     from another program refuses as a whole.
     """
-    retention = ArchiveRemover(archive)
-    kind = imported_from(archive.conversations.get(conversation_id).session)
-
-    def first_unstored(messages: Iterable[RecordedMessage]) -> str | None:
-        if kind is not None:
-            return foreign_kind_reason(kind)
-        known: Counter[bytes] = Counter()
-        unknown: Counter[bytes] = Counter()
-        identities: dict[bytes, tuple[str, str | None]] = {}
-        rest = iter(messages)
-        while page := list(islice(rest, _PAGE)):
-            ids = [entry_id for entry_id, _ in page if entry_id is not None]
-            rows = archive.messages.known_entries(conversation_id, ids)
-            known.update(row.fingerprint for row in rows.values())
-            kept = {*rows, *retention.kept_records(conversation_id, ids)}
-            for entry_id, message in page:
-                found = None if entry_id in kept else _identity(archive, conversation_id, message)
-                if found is not None:
-                    unknown[found[0]] += 1
-                    identities.setdefault(found[0], (found[1], entry_id))
-        for mark, count in unknown.items():
-            identity, entry_id = identities[mark]
-            wanted = known[mark] + count
-            if len(archive.messages.seqs_of_identity(conversation_id, identity, wanted)) < wanted:
-                return f"entry {entry_id or '(without an id)'} is not in the archive"
-        return None
-
-    return first_unstored
+    if (kind := imported_from(archive.conversations.get(conversation_id).session)) is not None:
+        return foreign_kind_reason(kind)
+    known: Counter[bytes] = Counter()
+    unknown: Counter[bytes] = Counter()
+    identities: dict[bytes, tuple[str, str | None]] = {}
+    retention, rest = ArchiveRemover(archive), iter(messages)
+    while page := list(islice(rest, _PAGE)):
+        ids = [entry_id for entry_id, _ in page if entry_id is not None]
+        rows = archive.messages.known_entries(conversation_id, ids)
+        known.update(row.fingerprint for row in rows.values())
+        kept = {*rows, *retention.kept_records(conversation_id, ids)}
+        for entry_id, message in page:
+            found = None if entry_id in kept else _identity(archive, conversation_id, message)
+            if found is not None:
+                unknown[found[0]] += 1
+                identities.setdefault(found[0], (found[1], entry_id))
+    for mark, count in unknown.items():
+        identity, entry_id = identities[mark]
+        wanted = known[mark] + count
+        if len(archive.messages.seqs_of_identity(conversation_id, identity, wanted)) < wanted:
+            return f"entry {entry_id or '(without an id)'} is not in the archive"
+    return None
 
 
 def _identity(archive: Archive, conversation_id: int, body: JsonObject) -> tuple[bytes, str] | None:
@@ -518,10 +496,10 @@ class Rotation(EngineGroup):
         return rotate_transcript(
             place,
             tail_count,
-            unstored_finder(self._archive, conversation.id),
+            partial(why_unstored, self._archive, conversation.id),
             reconcile=reconcile or import_it,
             compact=lambda: self._folded(conversation),
-            keep=record_keeper(self._archive, conversation.id),
+            keep=partial(keep_records, self._archive, conversation.id),
             backup=(lambda: self._parts.copy(ROLLING).path) if backup else None,
             checkpoint=checkpoint or import_again,
         )
@@ -560,8 +538,6 @@ class Rotation(EngineGroup):
             if not report.summary_ids or report.stop == "nothing left":
                 return None
         return None
-
-    # --- automatic rotation ---
 
     def at_start(self, state_dir: str | os.PathLike[str]) -> StartRotationReport:
         """Shorten large transcripts below a host's state folder, by the settings."""

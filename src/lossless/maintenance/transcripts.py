@@ -294,8 +294,6 @@ class HostTranscripts(EngineGroup):
                 return epoch
         raise NotFound("transcript that is held back", path)
 
-    # --- quarantine ---
-
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""
         from lossless.ingest.sessions import accept_quarantined

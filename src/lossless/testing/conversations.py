@@ -32,28 +32,14 @@ _VOCABULARY = (
 )
 _WORDS = tuple(_VOCABULARY.split())
 _FILES = (
-    "src/store/session.ts",
-    "lib/db/migrate.py",
-    "app/api/routes.go",
-    "infra/terraform/main.tf",
-    "docs/runbook.md",
-    "tests/test_cache.py",
-    "pkg/queue/worker.rs",
-    "config/prod.yaml",
-)
+    "src/store/session.ts", "lib/db/migrate.py", "app/api/routes.go", "infra/terraform/main.tf", "docs/runbook.md",
+    "tests/test_cache.py", "pkg/queue/worker.rs", "config/prod.yaml",
+)  # fmt: skip
 _TOOLS = ("exec", "read", "grep", "write", "web_fetch", "edit")
 _CJK = (
-    "数据库迁移失败",
-    "需要回滚配置",
-    "缓存层返回旧值",
-    "请检查日志输出",
-    "重启服务后恢复",
-    "部署流水线",
-    "会话压缩策略",
-    "トークン予算を確認",
-    "サーバーを再起動する",
-    "데이터베이스 연결 오류",
-)
+    "数据库迁移失败", "需要回滚配置", "缓存层返回旧值", "请检查日志输出", "重启服务后恢复",
+    "部署流水线", "会话压缩策略", "トークン予算を確認", "サーバーを再起動する", "데이터베이스 연결 오류",
+)  # fmt: skip
 _EMOJI = ("🚀", "🧹", "✅", "🔥", "🐛", "👩‍💻", "🎉")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 

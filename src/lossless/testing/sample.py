@@ -25,28 +25,18 @@ _Scene: TypeAlias = "tuple[datetime | None, list[_Line]]"
 
 BOATS = ("Sjöbris", "Alvhild", "Måsen")
 FILES = (
-    "booking/seats.py",
-    "booking/changes.py",
-    "payments/refund.py",
-    "payments/reports.py",
-    "pier/gateway.py",
-    "pier/sync.py",
-    "worker/loop.py",
-    "worker/mails.py",
-    "api/errors.py",
-)
+    "booking/seats.py", "booking/changes.py", "payments/refund.py", "payments/reports.py", "pier/gateway.py",
+    "pier/sync.py", "worker/loop.py", "worker/mails.py", "api/errors.py",
+)  # fmt: skip
 NAMES = ("find", "load", "check", "close", "merge", "notify", "price", "expire", "render", "publish")
 NOUNS = ("booking", "refund", "voucher", "boarding", "scan", "transfer")
 _HTTP_CLIENT = "httpx"
 _PACKAGES = (_HTTP_CLIENT, "uvicorn", "psycopg", "pydantic", "structlog", "reportlab", "cbor2", "pyserial")
 _DEPARTURES = ("Fri 18:40", "Fri 20:15", "Fri 21:00", "Sun 07:10")
 _REASONS = (
-    "finished by another worker",
-    "already closed",
-    "retry in 2 s",
-    "mail server busy",
+    "finished by another worker", "already closed", "retry in 2 s", "mail server busy",
     "slow answer from harbour office",
-)
+)  # fmt: skip
 
 
 def number(roll: Roll, low: int, high: int) -> int:
@@ -258,17 +248,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "topic": ("the seat holds", "daylight saving", "the key rotation", "partner access", "the way back", "the printer"),
 }
 _RANGES = {
-    "times": (60, 200),
-    "few": (3, 9),
-    "small": (12, 98),
-    "large": (310, 780),
-    "percent": (11, 29),
-    "lines": (610, 990),
-    "ticket": (500, 980),
-    "pier": (1, 4),
-    "age": (8, 15),
-    "order": (60_000, 79_999),
-}
+    "times": (60, 200), "few": (3, 9), "small": (12, 98), "large": (310, 780), "percent": (11, 29),
+    "lines": (610, 990), "ticket": (500, 980), "pier": (1, 4), "age": (8, 15), "order": (60_000, 79_999),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,8 +152,6 @@ class Merger:
             touched = reapply_forgotten(tools)
             self.report.warnings += () if touched is None else touched.left
 
-    # --- existing rows --------------------------------------------------------------------------------
-
     def _plan(self, bundle: Bundle) -> merge_plan.ImportPlan:
         target, known = self._find(bundle)
         plan = merge_plan.ImportPlan(bundle, target, known)
@@ -289,8 +287,6 @@ class Merger:
         covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
         return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
 
-    # --- writing --------------------------------------------------------------------------------------
-
     def _apply(self, plan: merge_plan.ImportPlan) -> None:
         bundle = plan.bundle
         known = set(plan.messages.values())
@@ -408,8 +404,6 @@ class Merger:
         hidden = {item for item, cause in self._writer.hidden(plan.target).items() if cause != IMPORTED}
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         return there <= known | set(plan.names.values()) and hidden <= theirs
-
-    # --- other rows -----------------------------------------------------------------------------------
 
     def _new_pins(self, plan: merge_plan.ImportPlan) -> list[RowValues]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)

@@ -193,9 +193,6 @@ def export_pages(
     return report
 
 
-# --- Markdown ------------------------------------------------------------------------------------------------
-
-
 def _markdown(
     file: _PageFile, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
 ) -> int:
@@ -238,9 +235,6 @@ def _fenced(text: str) -> str:
 def _line(text: object) -> str:
     plain = " ".join(str(text).translate(_VISIBLE).split())
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
-
-
-# --- HTML ----------------------------------------------------------------------------------------------------
 
 
 def _html(

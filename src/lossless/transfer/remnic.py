@@ -343,8 +343,6 @@ class _RemnicExport:
     def _is_wanted(self, session: str) -> bool:
         return not self._sessions or session in self._sessions
 
-    # --- messages -------------------------------------------------------------------------------------
-
     def _put_messages(self, bundle: bundles.Bundle) -> None:
         session = remnic_session(bundle.conversation, self._options.session_by)
         if not self._is_wanted(session):
@@ -410,8 +408,6 @@ class _RemnicExport:
                 found.append(row)
         return found
 
-    # --- summaries ------------------------------------------------------------------------------------
-
     def _put_nodes(self, nodes: Sequence[RemnicNode], adopted: list[tuple[str, str]]) -> None:
         report, new = self._report, [node for node in nodes if not node.is_there]
         report.summaries_inserted += len(new)
@@ -426,11 +422,12 @@ class _RemnicExport:
     def _node(self, node: RemnicNode) -> RowValues:
         one = node.summary
         at = one["latest_at"] or one["earliest_at"] or one["created_at"]
-        _, is_theirs, level = str(one["model"] or "").partition(remnic_format.REMNIC_MODEL)
+        before, is_theirs, level = str(one["model"] or "").partition(remnic_format.REMNIC_MODEL)
         return {
             "id": node.id, "session_id": node.session, "depth": node.depth, "parent_id": node.parent,
             "text": one["content"], "tokens": one["token_count"] or 0, "start": node.start, "end": node.end,
-            "escalation": int(level) if is_theirs and level.isdigit() else 0, "created_at": self._time(at),
+            "escalation": int(level) if is_theirs and not before and level.isdigit() else 0,
+            "created_at": self._time(at),
         }  # fmt: skip
 
     def _put_other_rows(self, nodes: Sequence[RemnicNode]) -> None:
@@ -447,8 +444,6 @@ class _RemnicExport:
             ]  # fmt: skip
             rows = remnic_format.extra_table_rows(bundle, self._vault)
             self._file.put_beside(str(number), rows, edges, messages)
-
-    # --- read back ------------------------------------------------------------------------------------
 
     def _prove(self, nodes: Sequence[RemnicNode]) -> None:
         """Read what was added; raises, and so rolls everything back, when it differs from the plan."""

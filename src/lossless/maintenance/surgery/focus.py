@@ -36,15 +36,9 @@ if TYPE_CHECKING:
 
 #: The sections of a brief, in order.
 BRIEF_SECTIONS = (
-    "Narrative",
-    "Recent context",
-    "Working state",
-    "Evidence map",
-    "Expansion guide",
-    "Risks and gaps",
-    "Likely irrelevant",
-    "Confidence",
-)
+    "Narrative", "Recent context", "Working state", "Evidence map", "Expansion guide", "Risks and gaps",
+    "Likely irrelevant", "Confidence",
+)  # fmt: skip
 
 BRIEF_SYSTEM_PROMPT = """\
 You prepare a focus brief: what an assistant has to know of a long conversation to work on one question.
