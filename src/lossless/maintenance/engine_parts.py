@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from functools import cached_property, update_wrapper, wraps
+from importlib import import_module
 from inspect import Parameter, iscoroutinefunction, isfunction, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -44,6 +45,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+class LazyModule:
+    """A module that is imported when one of its names is first used, so that small reads start fast."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
 
 
 class EngineGroup:

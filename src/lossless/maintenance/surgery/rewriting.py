@@ -257,14 +257,12 @@ class DraftWriter:
     archive: Archive
     summariser: Summariser
     clock: Callable[[], datetime]
-    #: Another model, or other templates, for this run only.
-    ask: AskForSummary | None = None
 
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
         """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
-        if self.ask is not None or not self.summariser.has_model:
-            yield self.ask
+        if not self.summariser.has_model:
+            yield None
             return
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
