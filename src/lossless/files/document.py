@@ -42,9 +42,7 @@ class PayloadSpot:
 
     path: JsonPath
     value: Any
-    #: Whether it is a file block.
     is_file: bool
-    #: Whether it is inside a tool result.
     in_result: bool
 
 

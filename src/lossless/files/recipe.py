@@ -70,7 +70,6 @@ def encode_base64(data: bytes, form: str) -> str:
 
 #: The path of a value in a document: keys and list indexes.
 JsonPath: TypeAlias = tuple[str | int, ...]
-#: Returns the bytes of a file by its id.
 ReadFile: TypeAlias = "Callable[[str], bytes]"
 
 TEXT_FORM, JSON_FORM = "utf-8", "json"

@@ -19,7 +19,6 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
 #: Where a block holds its call's id.
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
-#: The maximum length of a tool name.
 _LONGEST_NAME = 128
 
 

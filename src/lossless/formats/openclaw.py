@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Part, Role
 
 
-#: Metadata keys of a message.
 _METADATA = frozenset(("role", "timestamp", "createdAt", "created_at", "usage", "provider", "api", "model"))
 
 

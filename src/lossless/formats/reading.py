@@ -74,7 +74,6 @@ _SEQUENCES = ("segments", "utterances", "paragraphs", "alternatives", "words", "
 _WRAPPERS = ("content", "output", "result", "payload", "data", "value")
 #: Keys that may hold text, best first, and whether only a list there counts.
 _PROBES = tuple((key, key in _SEQUENCES) for key in (*_SPOKEN, *_SEQUENCES, *_WRAPPERS))
-#: Deeper values are ignored.
 _DEEPEST = 6
 
 

@@ -334,7 +334,6 @@ class SessionStatus:
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
     held: tuple[TranscriptDecision, ...]
-    #: Transcripts that the user has refused.
     refused: tuple[TranscriptDecision, ...] = ()
     #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()

@@ -35,7 +35,7 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.bak")
 #: Another process that holds the file longer than this counts as using it.
-_PATIENCE_MS = 2_000
+PATIENCE_MS = 2_000
 _MEMORY = ":memory:"
 _LEFTOVER_SECONDS = 3600
 #: Above this number of folders, one global sync replaces a sync of each folder.
@@ -181,7 +181,7 @@ def restore_backup(
         _put_in_place(source, place, progress)
         return RestoreReport(place, source, None, None, after, files)
     try:
-        database = open_any_database(str(place), _PATIENCE_MS)
+        database = open_any_database(str(place), PATIENCE_MS)
     except (NotAnArchive, ArchiveCorrupt):
         return replace(_replace_damaged(source, place, after, now, progress), files=files)
     try:

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
-#: How many ids of a finding are listed.
 MAX_NAMED_IDS = 20
 
 
@@ -51,7 +50,6 @@ class DoctorFinding:
     #: The remedy, as a command if there is one.
     remedy: str = ""
     conversation_id: int | None = None
-    #: The ids concerned, up to twenty.
     ids: Sequence[str] = ()
 
     def __post_init__(self) -> None:

@@ -94,7 +94,6 @@ _TEXT = (str,), "a text"
 _NUMBER = (int, float), "a number"
 _PATH = (str, PathLike), "the path of a file"
 _MESSAGES = (list, Iterable), "a list of messages"
-#: What the parameters of an engine's methods take.
 _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
     **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
@@ -384,7 +383,6 @@ class BackgroundWorker:
         return waiting
 
 
-#: The state key of the last prompt of a model.
 _LAST_PROMPT = "last_prompt:"
 
 

@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]
-#: Encodings of text in files.
 TEXT_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 #: A text of at least this length is unique: forgotten in one conversation, it is forgotten in all.
 MIN_UNIQUE_CHARS = 40

@@ -280,10 +280,6 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
     return VacuumReport(size, archive.listings.size()[0], reason is None, reason)
 
 
-#: Another process that holds the file longer than this counts as using it.
-_PATIENCE_MS = 2_000
-
-
 def adopt_archive(
     path: str, now: datetime, progress: Callable[[int], None] | None = None
 ) -> tuple[VacuumReport, Path, ArchiveCounts]:
@@ -291,7 +287,7 @@ def adopt_archive(
 
     Returns the sizes, the backup and the counts. Raises `ArchiveLocked` while another process has the file open.
     """
-    with Archive.open(path, busy_timeout_ms=_PATIENCE_MS) as archive:
+    with Archive.open(path, busy_timeout_ms=backup.PATIENCE_MS) as archive:
         archive.catch_up(progress=progress)
         with other_programs.exclusive_access(archive.database):
             before, (size, _) = archive.listings.counts(), archive.listings.size()

@@ -84,7 +84,6 @@ def plan_repair(
     return work, doubts
 
 
-#: Rows per transaction.
 REINDEX_BATCH = 500
 
 
@@ -254,13 +253,11 @@ def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> Rebui
     return RebuildPlan(contexts, sources, miscounted, counters)
 
 
-#: The filters by name, with their descriptions.
 CLEAN_FILTERS = {
     "archived_subagents": "closed conversations of sub-agents",
     "cron_sessions": "runs of cron jobs, closed or inactive for a day",
     "null_subagent_context": "conversations without a key that begin like a sub-agent's, closed or inactive for a day",
 }
-#: All of them together.
 ALL_FILTERS = "all"
 #: An open conversation that was inactive for so long, and is not leased, will not continue.
 SILENCE = timedelta(days=1)

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
-#: SQLite's files next to a database in use.
 _SQLITE_FILES = ("-journal", "-wal", "-shm")
 
 

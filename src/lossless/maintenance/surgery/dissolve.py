@@ -38,7 +38,6 @@ class DissolvePlan:
     #: Context items from this ordinal on move up by `shift`.
     shift_from: int
     shift: int
-    #: Whether the summary itself is deleted afterwards.
     purge: bool
     #: What else uses the summary: ids of summaries made of it, `brief`.
     used_by: tuple[str, ...] = ()

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
-#: The sections of a brief, in order.
 BRIEF_SECTIONS = (
     "Narrative", "Recent context", "Working state", "Evidence map", "Expansion guide", "Risks and gaps",
     "Likely irrelevant", "Confidence",

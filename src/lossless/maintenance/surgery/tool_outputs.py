@@ -88,7 +88,6 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     return True
 
 
-#: How many entries are replaced at once.
 MAX_REPLACEMENTS = 12
 
 
