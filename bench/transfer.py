@@ -17,8 +17,7 @@ from lossless.files.vault import Vault
 from lossless.store.archive import Archive
 from lossless.transfer.archive_file import export_archive, import_archive
 from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
-from lossless.transfer.remnic_export import export_remnic
-from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.remnic import export_remnic, import_remnic
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
     )
     from lossless.maintenance.rotate import RotateReport, StartRotationReport
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
-    from lossless.maintenance.surgery.dissolve import DissolvePlan
+    from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
@@ -77,7 +77,6 @@ if TYPE_CHECKING:
         StubReport,
         TranscriptGcReport,
     )
-    from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.maintenance.verify import Verification
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, MessageItem, Summary
@@ -165,12 +164,11 @@ _PUBLIC = {
     "lossless.maintenance.repair": "CleanPlan CleanReport RebuildPlan ReindexReport",
     "lossless.maintenance.rotate": "RotateReport StartRotationReport",
     "lossless.maintenance.surgery.common": "BackupMaker ContextDiff OperationReport PreviewItem",
-    "lossless.maintenance.surgery.dissolve": "DissolvePlan",
+    "lossless.maintenance.surgery.dissolve": "DissolvePlan UndoPlan",
     "lossless.maintenance.surgery.focus": "FocusDraft FocusPlan FocusStatus",
     "lossless.maintenance.surgery.merge": "MergePlan SplitSession TransplantPlan",
     "lossless.maintenance.surgery.rewriting": "DraftedPlan RewritePlan SummaryDraft",
     "lossless.maintenance.surgery.tool_outputs": ("EntryReplacement StubReport TranscriptGcReport"),
-    "lossless.maintenance.surgery.undo": "UndoPlan",
     "lossless.maintenance.verify": "Verification",
     "lossless.model.budget": "HistoryBudget",
     "lossless.model.context": "ContextItem MessageItem Summary",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import lossless
-from lossless.llm.calibration import LEARNED_AFTER_SAMPLES, Calibration, observe_count, observe_refusal, safety_factor
+from lossless.llm.calibration import LEARNED_AFTER_SAMPLES, Calibration, observe_count, safety_factor
 from lossless.providers.token_limits import parse_too_long
 
 SAID = {
@@ -33,10 +33,10 @@ def test_a_refusal_is_believed_at_once_and_only_upwards() -> None:
     record = Calibration("m")
     for _ in range(2 * LEARNED_AFTER_SAMPLES):
         record = observe_count(record, 1_000, 1_000)
-    after = observe_refusal(record, 1_000, 1_600)
+    after = observe_count(record, 1_000, 1_600, refused=True)
     assert safety_factor(after) >= 1.6
-    assert observe_refusal(after, 1_000, 1_200).ratio == after.ratio
-    assert observe_refusal(record, 10, 1_000) is record
+    assert observe_count(after, 1_000, 1_200, refused=True).ratio == after.ratio
+    assert observe_count(record, 10, 1_000, refused=True) is record
 
 
 def test_an_archive_keeps_what_it_learned(tmp_path: object) -> None:

@@ -171,4 +171,4 @@ def test_usage_in_every_spelling(usage: dict[str, Any], expected: Usage) -> None
 
 def test_block_types_are_named_once() -> None:
     response = {"content": [THINKING, THINKING, {"type": "tool_use", "input": {"type": "x"}}]}
-    assert llm_response.block_types(response) == ("thinking", "tool_use", "x")
+    assert llm_response.parse_completion(response, "m").blocks == ("thinking", "tool_use", "x")

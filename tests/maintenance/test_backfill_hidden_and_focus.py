@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import BadInput
-from lossless.maintenance.surgery import dissolve, focus, undo
+from lossless.maintenance.surgery import dissolve, focus
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from lossless.model.context import NewSummary
 from tests.faults import dump
@@ -71,7 +71,7 @@ def test_undoing_folds_leaves_an_abandoned_branch_out(path: Path) -> None:
         branched(engine)
         out = hidden(engine)
         for _ in range(len(rows(engine, "SELECT 1 FROM context_log WHERE action = 'fold'"))):
-            work = undo.plan_undo(engine.archive, 1)
+            work = dissolve.plan_undo(engine.archive, 1)
             done = engine.undo(HERE)
             assert done.tokens_after == engine.archive.context.tokens(1)
             entered = {item.id for item in engine.surgery.diff(HERE).entered}
@@ -85,7 +85,7 @@ def test_undoing_folds_leaves_an_abandoned_branch_out(path: Path) -> None:
 def test_an_undone_fold_says_what_stays_hidden(path: Path) -> None:
     with leaves_only(path) as engine:
         branched(engine)
-        work = undo.plan_undo(engine.archive, 1)
+        work = dissolve.plan_undo(engine.archive, 1)
         assert work.returns == ()
         assert work.hidden == len(engine.archive.summaries.message_ids(str(work.leaves[0].id)))
         assert f"{work.hidden} items stay hidden" in work.text

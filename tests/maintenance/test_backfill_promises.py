@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput
 from lossless.llm.completion import Completion
-from lossless.maintenance.surgery import dissolve, merge, rewriting, undo
+from lossless.maintenance.surgery import dissolve, merge, rewriting
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from tests.faults import before_each_statement, statements_of
 from tests.maintenance.surgery_kit import (
@@ -161,7 +161,7 @@ def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
         stale: list[Callable[[], Any]] = []
         for plan, apply in (
             (dissolve.plan_dissolve(engine.archive, first), dissolve.apply_dissolve),
-            (undo.plan_undo(engine.archive, 1), undo.apply_undo),
+            (dissolve.plan_undo(engine.archive, 1), dissolve.apply_undo),
         ):
             stale.append(lambda plan=plan, apply=apply: apply(engine.archive, plan, engine.clock(), None))  # type: ignore[misc]
         copying = merge.plan_transplant(engine.archive, 1, 2)
@@ -224,7 +224,7 @@ def test_planning_reads_only(tmp_path: Path) -> None:
         archive = engine.archive
         plans = (
             lambda: dissolve.plan_dissolve(archive, roots(engine, 1)[0]),
-            lambda: undo.plan_undo(archive, 1),
+            lambda: dissolve.plan_undo(archive, 1),
             lambda: rewriting.plan_rewrite(archive, 1, everything=True),
         )
         for plan in plans:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.errors import BadInput, NotFound
-from lossless.maintenance.surgery import common, dissolve, undo
+from lossless.maintenance.surgery import common, dissolve
 from tests.maintenance.surgery_kit import HERE, context, copies, depths, open_engine, prove, roots, rows, talk, told
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def test_undo_does_not_reach_past_what_it_cannot_see(path: Path) -> None:
         id_ = told(engine)
         engine.new(HERE, retain_depth=9)
         with pytest.raises(BadInput, match="is no longer there"):
-            undo.plan_undo(engine.archive, id_)
+            dissolve.plan_undo(engine.archive, id_)
         engine.append(HERE, talk(2, "more"))
         prove(engine)
 

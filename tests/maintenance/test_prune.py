@@ -15,7 +15,7 @@ import lossless
 from lossless.errors import BadInput
 from lossless.maintenance import prune
 from lossless.maintenance.prune import PruneFilter, choose_conversations, parse_age, parse_size
-from lossless.store.maintenance.deletion import KEPT_TABLES, ConversationRemover, ConversationSize
+from lossless.store.maintenance.deletion import KEPT_TABLES, ArchiveRemover, ConversationSize
 from tests.faults import dump
 from tests.maintenance.keeping import NOW, fill, has_files, open_engine, problems
 
@@ -44,7 +44,7 @@ CREATE TABLE their_marks (mark TEXT, message_id INTEGER);
 
 
 def ids(engine: lossless.Engine) -> set[int]:
-    return {held.id for held in ConversationRemover(engine.archive.database).held()}
+    return {held.id for held in ArchiveRemover(engine.archive).held()}
 
 
 @pytest.fixture
@@ -186,7 +186,7 @@ def test_a_conversation_that_somebody_folds_stays(engine: lossless.Engine) -> No
 
 def test_files_outside_of_the_vault_are_not_deleted(engine: lossless.Engine, tmp_path: Path) -> None:
     work = engine.admin.prune_plan(PruneFilter(older_than=timedelta(days=160)))
-    (place,) = ConversationRemover(engine.archive.database).files([item.id for item in work.chosen])
+    (place,) = ArchiveRemover(engine.archive).files([item.id for item in work.chosen])
     outside = tmp_path / "mine.txt"
     outside.write_text("mine")
     sql = "UPDATE large_files SET storage_uri = ? WHERE file_id = ?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from datetime import timedelta
+from functools import partial
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from lossless.maintenance.rotate import (
     UnsafeTranscript,
     rotate_transcript,
     shorten_transcript,
-    unstored_finder,
+    why_unstored,
 )
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.settings.model_rules import Route
@@ -280,7 +281,7 @@ def test_messages_are_known_by_entry_id_or_by_their_words(path: Path) -> None:
         report = engine.append(SESSION, [lossless.Incoming({"role": "user", "content": "one"}, "e1")])
         engine.append(SESSION, [{"role": "assistant", "content": "two"}, {"role": "assistant", "content": "two"}])
         assert report.conversation_id is not None
-        unstored = unstored_finder(engine.archive, report.conversation_id)
+        unstored = partial(why_unstored, engine.archive, report.conversation_id)
         one, two = (
             ("e1", {"role": "user", "content": "one"}),
             ("x1", {"role": "assistant", "content": "two"}),

@@ -547,3 +547,16 @@ def test_a_file_of_another_conversation_than_its_messages_is_found(path: Path, s
     with Archive.open(path, read_only=True) as archive:
         found = [problem for problem in verify_archive(archive).problems if "and those of another" in str(problem)]
     assert [(problem.table, problem.severity) for problem in found] == [("large_files", "error")] * is_damage
+
+
+def test_a_recipe_of_a_newer_version_is_a_finding(path: Path) -> None:
+    with surgery_kit.open_engine(path, large_file_threshold_tokens=1000) as engine:
+        engine.append(SESSION, [{"role": "user", "content": "<file name='a.txt'>" + "words " * 2000 + "</file>"}])
+        assert engine.verify().ok
+    with apsw.Connection(str(path)) as database:
+        database.execute(
+            "UPDATE message_parts SET metadata = json_set(metadata, '$.restore', json('{\"version\": 2}'))"
+        )
+    with surgery_kit.open_engine(path, large_file_threshold_tokens=1000) as engine:
+        found = [str(problem.detail) for problem in engine.verify().problems if problem.check == "files"]
+    assert found == ["its original cannot be rebuilt: a recipe for an original that this version cannot read"]

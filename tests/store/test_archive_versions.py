@@ -19,7 +19,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.store.archive import Archive
 from lossless.store.context import item_id
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.messages import NewMessage
 from lossless.testing.strategies import MESSAGES, hostile_text
 from tests.faults import Fault, dump, failing_at, open_engine, problems, statements_of
@@ -222,7 +222,7 @@ def test_a_streamed_message_costs_little(tmp_path: Path) -> None:
                 for n in range(2, beginnings + 1):
                     cut = text if n == beginnings else text[: n * step]
                     revise(engine.archive, message_id, {"role": "assistant", "content": cut})
-            assert ConversationRemover(engine.archive.database).give_back() is None
+            assert ArchiveRemover(engine.archive).give_back() is None
             return engine.archive.listings.size()[0]
 
     whole, streamed = room("whole.db", 1), room("streamed.db", 200)
@@ -347,9 +347,7 @@ def test_versions_go_with_their_conversation(tmp_path: Path) -> None:
         for message_id in ids:
             revise(engine.archive, message_id, {"role": "user", "content": "No boat today"})
         with engine.archive.writing():
-            ConversationRemover(engine.archive.database).delete(
-                [engine.archive.messages.get(ids[0]).conversation_id], NOW
-            )
+            ArchiveRemover(engine.archive).delete([engine.archive.messages.get(ids[0]).conversation_id], NOW)
         assert engine.archive.versions.count() == 1
         assert engine.archive.database.row("SELECT count(*) FROM version_index") == (1,)
         assert engine.verify().ok

@@ -15,8 +15,7 @@ from lossless.transfer.lossless_claw import (
     export_lossless_claw,
     import_lossless_claw,
 )
-from lossless.transfer.remnic_export import export_remnic
-from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.remnic import export_remnic, import_remnic
 
 from .claws import bytes_of, rows
 

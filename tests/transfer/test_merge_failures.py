@@ -19,8 +19,9 @@ import lossless
 from lossless.cli.main import cli
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveLocked, BadInput, NotAnArchive
 from lossless.store.bundles.other_programs import ClawFile, RemnicFile
-from lossless.transfer import lossless_claw, remnic_export
+from lossless.transfer import lossless_claw, remnic
 from lossless.transfer import pages as transfer_pages
+from lossless.transfer.files import check_written
 from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.pages import export_pages
 from tests.built import built
@@ -256,13 +257,10 @@ class LosingRemnic(RemnicFile):
         super().add_messages(rows, list(parts)[:-1])
 
 
-class LosingPage(transfer_pages._PageFile):
-    """A file whose last bytes never reach the disk."""
-
-    def __exit__(self, failure: object, *more: object) -> None:
-        self._file.flush()
-        os.truncate(self._path, self._path.stat().st_size - 2)
-        super().__exit__(failure, *more)
+def check_cut(path: Path, digest: str) -> None:
+    """Checks a file whose last bytes never reached the disk."""
+    os.truncate(path, path.stat().st_size - 2)
+    check_written(path, digest)
 
 
 def pages(archive: Path, target: Path) -> None:
@@ -276,13 +274,13 @@ def pages(archive: Path, target: Path) -> None:
     ("put", "where", "losing"),
     [
         (to_claw, (lossless_claw, "ClawFile"), LosingClaw),
-        (to_remnic, (remnic_export, "RemnicFile"), LosingRemnic),
-        (pages, (transfer_pages, "_PageFile"), LosingPage),
+        (to_remnic, (remnic, "RemnicFile"), LosingRemnic),
+        (pages, (transfer_pages, "check_written"), check_cut),
     ],
     ids=["claw", "remnic", "pages"],
 )
 def test_what_was_written_wrongly_is_found(
-    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Any, where: tuple[Any, str], losing: type
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, put: Any, where: tuple[Any, str], losing: Any
 ) -> None:
     monkeypatch.setattr(*where, losing)
     target = tmp_path / "out" / "copy"
@@ -298,7 +296,7 @@ def test_a_remnic_database_that_was_there_is_as_it_was(
 ) -> None:
     target = tmp_path / "memory.sqlite"
     to_remnic(archive, target, sessions=frozenset(["run-2"]))
-    monkeypatch.setattr(remnic_export, "RemnicFile", LosingRemnic)
+    monkeypatch.setattr(remnic, "RemnicFile", LosingRemnic)
     with pytest.raises(ArchiveCorrupt, match="everything was rolled back"):
         to_remnic(archive, target)
     assert rows(target, "SELECT content FROM lcm_messages") == [("b",)]

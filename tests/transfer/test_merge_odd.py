@@ -18,8 +18,7 @@ from lossless.store.archive import Archive
 from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.archive_file import import_archive
 from lossless.transfer.lossless_claw import TransferOptions, import_lossless_claw
-from lossless.transfer.remnic_export import export_remnic
-from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.remnic import export_remnic, import_remnic
 
 from . import claws
 from .claws import real

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from lossless.store.archive import Archive
 from lossless.store.bundles.other_programs import RemnicFile, open_claw
-from lossless.transfer import remnic_export
+from lossless.transfer import remnic
 from lossless.transfer.lossless_claw import TransferOptions
 from lossless.transfer.merge_plan import align_messages
-from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic import export_remnic
 from tests.faults import Fault, failing_at, statements_of
 
 from . import claws
@@ -284,7 +284,7 @@ def test_an_export_that_is_stopped_anywhere_leaves_nothing_half(
             self.failing.__exit__(None, None, None)
             super().__exit__()
 
-    monkeypatch.setattr(remnic_export, "RemnicFile", Failing)
+    monkeypatch.setattr(remnic, "RemnicFile", Failing)
     with open_claw(source) as archive:
         for n in range(3, 60, 9):
             steps = [n]

@@ -12,7 +12,7 @@ from lossless.cli.output import to_json
 from lossless.errors import NotAnArchive
 from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.lossless_claw import TransferOptions
-from lossless.transfer.remnic_export import export_remnic
+from lossless.transfer.remnic import export_remnic
 from tests.store import older
 
 from . import claws

@@ -9,7 +9,7 @@ import pytest
 from lossless.errors import NotAnArchive
 from lossless.store.archive import Archive
 from lossless.transfer.lossless_claw import TransferOptions
-from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.remnic import import_remnic
 
 from . import claws
 from .claws import Line, Talk, real, rows, run

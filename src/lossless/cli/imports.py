@@ -28,8 +28,7 @@ from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.transfer.archive_file import check_archive, import_archive, is_archive
 from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
-from lossless.transfer.remnic_export import export_claw_to_remnic
-from lossless.transfer.remnic_import import check_remnic_source, import_remnic
+from lossless.transfer.remnic import check_remnic_source, export_claw_to_remnic, import_remnic
 from lossless.transfer.transcripts import (
     TRANSCRIPT_KINDS,
     ImportOutcome,

@@ -46,7 +46,6 @@ from lossless.compaction.summarise import (
 )
 from lossless.compaction.summariser import lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
-from lossless.llm.calibration import observe_refusal as was_too_long
 from lossless.llm.response import read_usage
 from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import PAST_RESULT_SHARE, framed_tokens, shown_tokens
@@ -117,7 +116,7 @@ def record_token_count(
 ) -> None:
     """Record how many tokens a provider counted in a prompt of so many by our estimate; in a transaction."""
     record = model_calibration(archive, model)
-    taught = (was_too_long if refused else observe_count)(record, estimated, reported)
+    taught = observe_count(record, estimated, reported, refused=refused)
     if taught != record:
         archive.guards.set_factor(taught.model, taught.ratio, taught.spread, taught.observations, now)
 

@@ -1,6 +1,4 @@
-"""A message as a JSON document: where payloads can be, the short texts that replace them (hosts and agents parse them),
-and the draft that records each replacement. And which older tool outputs get one.
-"""
+"""A message as a JSON document: where payloads can be, the texts that replace them, and the draft of a replacement."""
 
 from __future__ import annotations
 
@@ -44,9 +42,7 @@ class PayloadSpot:
 
     path: JsonPath
     value: Any
-    #: Whether it is a file block.
     is_file: bool
-    #: Whether it is inside a tool result.
     in_result: bool
 
 
@@ -148,9 +144,6 @@ def _output_key(block: dict[str, Any]) -> str | None:
 
 def _first(block: dict[str, Any], keys: tuple[str, ...]) -> str | None:
     return next((block[key] for key in keys if isinstance(block.get(key), str) and block[key]), None)
-
-
-# --- messages built from parts ------------------------------------------------------------------
 
 
 def _part_json(part: Part) -> dict[str, Any]:

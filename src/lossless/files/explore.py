@@ -7,6 +7,7 @@ import json
 import re
 import struct
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -383,10 +384,9 @@ def json_lines_summary(text: str) -> str:
     for row in rows[:_SHAPES_LOOKED_AT]:
         try:
             value = json.loads(row)
+            fields.update(value.keys() if isinstance(value, dict) else [_type(value)])
         except (ValueError, RecursionError):
             broken += 1
-            continue
-        fields.update(value.keys() if isinstance(value, dict) else [_type(value)])
     lines = ["Structured summary (JSONL):", f"Records: {len(rows):,}."]
     if fields:
         lines.append(f"Fields ({len(fields):,}): {count_list(fields.most_common(_MAX_FIELDS))}.")
@@ -479,11 +479,6 @@ def is_binary(data: bytes) -> bool:
         return True
     broken = head.decode("utf-8", "replace").count("\ufffd")
     return broken > 4 and broken * 4 > len(head)
-
-
-def decoded_text(data: bytes) -> str:
-    """Bytes as text; undecodable bytes become U+FFFD."""
-    return data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig", "replace")
 
 
 def text_summary(text: str, name: str | None) -> str:
@@ -658,15 +653,6 @@ Ask: TypeAlias = "Callable[[str], str]"
 SAMPLE_CHARS = 2400
 
 
-def ask_model(text: str, name: str | None, mime: str | None, ask: Ask) -> str | None:
-    """The model's description of a text; None when it gives no usable answer."""
-    try:
-        answer = ask(exploration_prompt(text, name, mime)).strip()
-    except LosslessError:
-        return None
-    return answer or None
-
-
 def exploration_prompt(text: str, name: str | None, mime: str | None) -> str:
     """The prompt for a description of a text: 200 to 300 words from three samples of it."""
     samples = "\n\n".join(f"<sample place={place!r}>\n{sample}\n</sample>" for place, sample in sample_text(text))
@@ -714,12 +700,13 @@ def summarise(data: bytes, name: str | None, mime: str | None, *, ask: Ask | Non
         return clip(image_summary(data, name, picture or plain_type(mime)), MAX_CHARS)
     if is_binary(data):
         return clip(binary_summary(data, name, mime), MAX_CHARS)
-    text, what = decoded_text(data), exploration_kind(name, mime)
+    text = data.decode("utf-16" if data.startswith(_UTF16) else "utf-8-sig", "replace")
+    found, what = "", exploration_kind(name, mime)
     if what in _STRUCTURED:
         found = _STRUCTURED[what](text)
     elif what in LANGUAGES:
         found = code_summary(text, name, LANGUAGES[what])
-    else:
-        described = ask_model(text, name, mime, ask) if ask is not None else None
-        found = described or text_summary(text, name)
-    return clip(found, MAX_CHARS)
+    elif ask is not None:
+        with suppress(LosslessError):
+            found = ask(exploration_prompt(text, name, mime)).strip()
+    return clip(found or text_summary(text, name), MAX_CHARS)

@@ -8,41 +8,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadMessage
-from lossless.files.document import (
-    TEXT_TYPES,
-    MessageDraft,
-    Payload,
-    document_of,
-    file_reference,
-    find_spots,
-    image_label,
-    image_reference,
-    is_text_only,
-    message_from,
-    raw_reference,
-    text_block,
-    tool_answers,
-    tool_reference,
-)
-from lossless.files.media_types import (
-    IMAGE_EXTENSIONS,
-    image_type,
-    named_extension,
-    plain_type,
-    reference_name,
-    storage_extension,
-)
-from lossless.files.recipe import (
-    JSON_FORM,
-    TEXT_FORM,
-    check_recipe,
-    decode_base64,
-    file_slice,
-    recipe_step,
-    restore_document,
-    value_at,
-    with_value,
-)
+from lossless.files import document, media_types, recipe
+from lossless.files.document import MessageDraft, Payload
 from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -138,11 +105,13 @@ def _carried(
     if box.get("type") == "text":
         return EmbeddedFile(hole, "", text, None, False, declared or "text/plain", name)
     prefix = url[0] if url else ""
-    data = decode_base64(text[len(prefix) :])
+    data = recipe.decode_base64(text[len(prefix) :])
     if not data:
         return None
-    mime = declared if plain_type(declared).startswith("image/") else image_type(data) or declared
-    is_image = plain_type(mime).startswith("image/")
+    mime = (
+        declared if media_types.plain_type(declared).startswith("image/") else media_types.image_type(data) or declared
+    )
+    is_image = media_types.plain_type(mime).startswith("image/")
     if not is_image and block.get("type") in _IMAGE_BLOCKS:
         return None
     return EmbeddedFile(hole, prefix, text[len(prefix) :], data, is_image, mime, name)
@@ -185,8 +154,8 @@ def inline_images(text: str) -> list[tuple[int, int, int, bytes, str]]:
         start, end = run.start(1), _end_of_lines(text, run.start(1), run.end(1))
         if end - start < minimum or (found and start < found[-1][2]):
             continue
-        data = decode_base64(text[start:end])
-        if data and (mime := image_type(data)):
+        data = recipe.decode_base64(text[start:end])
+        if data and (mime := media_types.image_type(data)):
             found.append((run.start(), start, end, data, mime))
     return found
 
@@ -216,7 +185,9 @@ def attached_names(texts: Iterable[str]) -> list[str]:
             declared = _HEADER_TYPE.search(place)
             place = (place[: declared.start()] if declared else place).strip().strip("\"'")
             name = place.replace("\\", "/").rsplit("/", 1)[-1]
-            is_image = declared[1].startswith("image/") if declared else named_extension(name) in _IMAGE_NAMES
+            is_image = (
+                declared[1].startswith("image/") if declared else media_types.named_extension(name) in _IMAGE_NAMES
+            )
             if is_image and name:
                 names.append(name)
     return names
@@ -224,7 +195,7 @@ def attached_names(texts: Iterable[str]) -> list[str]:
 
 def extract_native_files(draft: MessageDraft) -> None:
     """Moves out every image block, and other files of at least the threshold."""
-    found = list(find_spots(draft.document, draft.message.role))
+    found = list(document.find_spots(draft.document, draft.message.role))
     blocks = [spot for spot in found if spot.is_file]
     if not blocks:
         return
@@ -236,40 +207,42 @@ def extract_native_files(draft: MessageDraft) -> None:
         if file.is_image and file.data is not None:
             name = next(names, None) or file.name or _image_name(draft, spot, file.mime)
             payload = draft.keep(file.data, name, file.mime or "", "native_image")
-            label = image_label(draft.message.role, in_result=spot.in_result, inline=False)
+            label = document.image_label(draft.message.role, in_result=spot.in_result, inline=False)
             _replace_block(draft, spot, file, payload, _image_text(payload, label))
         elif estimate_tokens(file.text) >= draft.threshold:
             mime = file.mime or "application/octet-stream"
-            name = file.name or f"{_sender(draft, spot)}-file.{storage_extension(None, mime)}"
+            name = file.name or f"{_sender(draft, spot)}-file.{media_types.storage_extension(None, mime)}"
             if file.data is None:
                 payload = draft.keep_text(file.text, name, mime, "large_file_block")
             else:
                 payload = draft.keep(file.data, name, mime, "large_file_block")
-            reference = file_reference(payload.file_id, payload.name, payload.mime, len(payload.data), payload.summary)
+            reference = document.file_reference(
+                payload.file_id, payload.name, payload.mime, len(payload.data), payload.summary
+            )
             _replace_block(draft, spot, file, payload, reference)
 
 
 def _replace_block(
     draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile, payload: Payload, reference: str
 ) -> None:
-    spelled = (file_slice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
+    spelled = (recipe.file_slice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
     pieces = (file.prefix, *spelled) if file.prefix else spelled
-    frame = with_value(spot.value, file.hole, "")
-    step = recipe_step(spot.path, ((file.hole, pieces),), frame)
-    draft.put(spot.path, text_block(reference, draft.format, draft.message.role), step)
+    frame = recipe.with_value(spot.value, file.hole, "")
+    step = recipe.recipe_step(spot.path, ((file.hole, pieces),), frame)
+    draft.put(spot.path, document.text_block(reference, draft.format, draft.message.role), step)
 
 
 def extract_pasted_images(draft: MessageDraft) -> None:
     """Moves out images that a text contains as base64."""
     names = None
-    found = [spot for spot in find_spots(draft.document, draft.message.role) if not spot.is_file]
+    found = [spot for spot in document.find_spots(draft.document, draft.message.role) if not spot.is_file]
     for spot in found:
         images = inline_images(spot.value)
         if not images:
             continue
         if names is None:
             names = iter(attached_names(spot.value for spot in found))
-        label = image_label(draft.message.role, in_result=spot.in_result, inline=True)
+        label = document.image_label(draft.message.role, in_result=spot.in_result, inline=True)
         cuts: list[TextCut] = []
         for begin, start, end, data, mime in images:
             payload = draft.keep(data, next(names, None) or _image_name(draft, spot, mime), mime, "native_image")
@@ -282,7 +255,7 @@ def extract_file_blocks(draft: MessageDraft) -> None:
     """Moves out a user's `<file>` blocks of at least the threshold."""
     if draft.message.role != "user":
         return
-    for spot in list(find_spots(draft.document, "user")):
+    for spot in list(document.find_spots(draft.document, "user")):
         if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
             continue
         cuts: list[TextCut] = []
@@ -290,18 +263,18 @@ def extract_file_blocks(draft: MessageDraft) -> None:
             if estimate_tokens(text) < draft.threshold:
                 continue
             payload = draft.keep_text(text, name or "unnamed", mime or "text/plain", "large_file_block")
-            reference = file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
-            cuts.append((tag.start(), closed.end(), reference, (tag[0], file_slice(payload.file_id), closed[0])))
+            reference = document.file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
+            cuts.append((tag.start(), closed.end(), reference, (tag[0], recipe.file_slice(payload.file_id), closed[0])))
         if cuts:
             draft.put_cuts(spot.path, spot.value, cuts)
 
 
 def _image_text(payload: Payload, label: str) -> str:
-    return image_reference(payload.file_id, label, payload.name, payload.mime, len(payload.data))
+    return document.image_reference(payload.file_id, label, payload.name, payload.mime, len(payload.data))
 
 
 def _image_name(draft: MessageDraft, spot: PayloadSpot, mime: str | None) -> str:
-    return f"{_sender(draft, spot)}-image.{IMAGE_EXTENSIONS.get(plain_type(mime), 'img')}"
+    return f"{_sender(draft, spot)}-image.{media_types.IMAGE_EXTENSIONS.get(media_types.plain_type(mime), 'img')}"
 
 
 def _sender(draft: MessageDraft, spot: PayloadSpot) -> str:
@@ -322,15 +295,15 @@ def _keep(draft: MessageDraft, tool: str | None, text: str, is_json: bool) -> tu
     role = draft.message.role
     if tool is None:
         payload = draft.keep_text(text, f"raw-{role}-payload{ending}", mime, "large_raw_message")
-        return payload, raw_reference(payload.file_id, role, len(payload.data), payload.summary)
-    name = reference_name(tool, "tool-output").replace("/", "_") + ending
+        return payload, document.raw_reference(payload.file_id, role, len(payload.data), payload.summary)
+    name = media_types.reference_name(tool, "tool-output").replace("/", "_") + ending
     payload = draft.keep_text(text, name, mime, "large_tool_result")
-    return payload, tool_reference(payload.file_id, tool, len(payload.data), payload.summary)
+    return payload, document.tool_reference(payload.file_id, tool, len(payload.data), payload.summary)
 
 
 def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | None] | None) -> None:
     """Moves out tool results of at least the threshold; ids, names and error marks stay."""
-    for path, value, call_id, tool in list(tool_answers(draft.document, draft.message)):
+    for path, value, call_id, tool in list(document.tool_answers(draft.document, draft.message)):
         if _remaining_tokens(draft, path, value) < draft.threshold:
             continue
         if tool is None and tool_of is not None and call_id is not None:
@@ -341,8 +314,8 @@ def extract_tool_answers(draft: MessageDraft, tool_of: Callable[[str], str | Non
         if draft.message.role == "tool" and len(path) > 2 and draft.format in ("openclaw", "plain"):
             # in these formats a block whose result is a reference would not count as text otherwise
             inside = path[:-1]
-            block = value_at(draft.document, inside)
-            step = recipe_step(inside, (), block)
+            block = recipe.value_at(draft.document, inside)
+            step = recipe.recipe_step(inside, (), block)
             draft.put(inside, block | {"toolOutputExternalized": True}, step, is_whole=False)
 
 
@@ -351,13 +324,13 @@ def extract_oversized_rest(draft: MessageDraft) -> None:
     if draft.message.role in ("tool", "system"):
         return
     keep = partial(_keep, draft, None)
-    if is_text_only(draft.document):
+    if document.is_text_only(draft.document):
         key = "content" if "content" in draft.document else "output"
         value = draft.document.get(key)
         if value is not None and _remaining_tokens(draft, (key,), value) >= draft.threshold:
             _shrink(draft, keep, (key,), value)
         return
-    for spot in list(find_spots(draft.document, draft.message.role)):
+    for spot in list(document.find_spots(draft.document, draft.message.role)):
         if spot.is_file or spot.in_result or draft.tokens_left(spot.path, spot.value) < draft.threshold:
             continue
         payload, reference = keep(spot.value, False)
@@ -372,7 +345,9 @@ def _shrink(draft: MessageDraft, keep: _Keep, path: JsonPath, value: Any) -> Non
         return
     if not isinstance(value, list):
         payload, reference = keep(compact_json(value), True)
-        draft.put(path, reference, recipe_step(path, (((), (file_slice(payload.file_id, JSON_FORM),)),)))
+        draft.put(
+            path, reference, recipe.recipe_step(path, (((), (recipe.file_slice(payload.file_id, recipe.JSON_FORM),)),))
+        )
         return
     for number, item in enumerate(value):
         text, inner = _text_in(item)
@@ -380,13 +355,13 @@ def _shrink(draft: MessageDraft, keep: _Keep, path: JsonPath, value: Any) -> Non
         if text is not None and draft.tokens_left(place, text) >= draft.threshold:
             payload, reference = keep(text, False)
             draft.put_reference(place, reference, payload)
-    if _remaining_tokens(draft, path, value_at(draft.document, path)) >= draft.threshold:
+    if _remaining_tokens(draft, path, recipe.value_at(draft.document, path)) >= draft.threshold:
         _collapse(draft, keep, path)
 
 
 def _collapse(draft: MessageDraft, keep: _Keep, path: JsonPath) -> None:
     """Moves all blocks of a list that are not references into one file, replaced by one reference."""
-    items: list[Any] = value_at(draft.document, path)
+    items: list[Any] = recipe.value_at(draft.document, path)
     rest = [number for number in range(len(items)) if not draft.is_done((*path, number))]
     shown = [item for number, item in enumerate(items) if draft.is_done((*path, number))]
     texts = [_text_in(items[number]) for number in rest]
@@ -398,15 +373,15 @@ def _collapse(draft: MessageDraft, keep: _Keep, path: JsonPath) -> None:
         for number, (text, inner) in zip(rest, texts, strict=True):
             end = at + len(text or "")
             frame[number] = items[number] | {"text": ""} if inner else ""
-            holes.append(((number, *inner), (file_slice(payload.file_id, TEXT_FORM, at, end),)))
+            holes.append(((number, *inner), (recipe.file_slice(payload.file_id, recipe.TEXT_FORM, at, end),)))
             at = end + 1
     else:
         payload, reference = keep(compact_json([items[number] for number in rest]), True)
         for place, number in enumerate(rest):
             frame[number] = None
-            holes.append(((number,), (file_slice(payload.file_id, JSON_FORM, place),)))
-    shown.append(text_block(reference, draft.format, draft.message.role))
-    draft.put(path, shown, recipe_step(path, holes, frame))
+            holes.append(((number,), (recipe.file_slice(payload.file_id, recipe.JSON_FORM, place),)))
+    shown.append(document.text_block(reference, draft.format, draft.message.role))
+    draft.put(path, shown, recipe.recipe_step(path, holes, frame))
 
 
 def _remaining_tokens(draft: MessageDraft, path: JsonPath, value: Any) -> int:
@@ -429,7 +404,7 @@ def _text_in(item: Any) -> tuple[str | None, JsonPath]:
     """The text of an item of a list of blocks, and its path in the item; None when it has no text."""
     if isinstance(item, str):
         return item, ()
-    if isinstance(item, dict) and item.get("type") in TEXT_TYPES and isinstance(item.get("text"), str):
+    if isinstance(item, dict) and item.get("type") in document.TEXT_TYPES and isinstance(item.get("text"), str):
         return item["text"], ("text",)
     return None, ()
 
@@ -466,7 +441,7 @@ def intercept(
     """
     if not may_hold_payload(message, threshold_tokens):
         return None
-    draft = MessageDraft(message, document_of(message), conversation_id, threshold_tokens)
+    draft = MessageDraft(message, document.document_of(message), conversation_id, threshold_tokens)
     extract_native_files(draft)
     extract_pasted_images(draft)
     extract_file_blocks(draft)
@@ -475,10 +450,18 @@ def intercept(
     if not draft.steps:
         return None
     try:
-        shown = message_from(message, draft.document, decode)
+        shown = document.message_from(message, draft.document, decode)
     except BadMessage:  # a body that its own format cannot read is kept unchanged
         return None
-    return Intercepted(shown, tuple(draft.payloads.values()), _notes(shown, draft))
+    by_part: dict[int, list[Payload]] = {}
+    for payload in draft.payloads.values():
+        if payload.note is not None:
+            texts = (part.text if isinstance(part, Text | ToolResult) else "" for part in shown.parts)
+            at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
+            by_part.setdefault(at, []).append(payload)
+    notes = {at: _keys(payloads) for at, payloads in by_part.items()}
+    notes.setdefault(0, {})[_RECIPE_KEY] = draft.steps
+    return Intercepted(shown, tuple(draft.payloads.values()), notes)
 
 
 def may_hold_payload(message: Message, threshold_tokens: int) -> bool:
@@ -502,31 +485,16 @@ def _parts_may(message: Message, threshold_tokens: int) -> bool:
         if kind is File or kind is Opaque:
             return True
         if kind is ToolResult and message.format == "anthropic":
-            return any(spot.is_file for spot in find_spots(document_of(message), message.role))
+            return any(spot.is_file for spot in document.find_spots(document.document_of(message), message.role))
         if message.body is None and isinstance(part, Text | ToolResult) and 2 * len(part.text) >= threshold_tokens:
             return True
     return False
 
 
-def restore_message(message: Message, recipe: Json, read: ReadFile, decode: Decode) -> Message:
-    """The message before interception; its `original` equals what the host sent.
-
-    `recipe` is its stored recipe, `read` returns the bytes of a file by its id.
-    """
-    document: dict[str, Any] = restore_document(document_of(message), check_recipe(recipe), read)
-    return message_from(message, document, decode)
-
-
-def _notes(shown: Message, draft: MessageDraft) -> dict[int, dict[str, Json]]:
-    by_part: dict[int, list[Payload]] = {}
-    for payload in draft.payloads.values():
-        if payload.note is not None:
-            texts = (part.text if isinstance(part, Text | ToolResult) else "" for part in shown.parts)
-            at = next((n for n, text in enumerate(texts) if payload.file_id in text), 0)
-            by_part.setdefault(at, []).append(payload)
-    notes = {at: _keys(payloads) for at, payloads in by_part.items()}
-    notes.setdefault(0, {})[_RECIPE_KEY] = draft.steps
-    return notes
+def restore_message(message: Message, stored_recipe: Json, read: ReadFile, decode: Decode) -> Message:
+    """The message before interception, with files that `read` returns; its `original` is what the host sent."""
+    original = recipe.restore_document(document.document_of(message), recipe.check_recipe(stored_recipe), read)
+    return document.message_from(message, original, decode)
 
 
 def _keys(payloads: list[Payload]) -> dict[str, Json]:

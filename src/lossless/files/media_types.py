@@ -29,7 +29,6 @@ _TEXT_TYPES = re.compile(
     r"|application/(?:json|x-ndjson|jsonl|xml|yaml|x-yaml|toml|sql|javascript|typescript|x-sh|x-python-code"
     r"|x-ruby|x-php|x-httpd-php|graphql|x-tex|x-subrip)"
 )
-#: Magic bytes of images, with their types.
 _IMAGE_MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
     (b"GIF89a", "image/gif"), (b"BM", "image/bmp"), (b"II*\x00", "image/tiff"), (b"MM\x00*", "image/tiff"),

@@ -70,7 +70,6 @@ def encode_base64(data: bytes, form: str) -> str:
 
 #: The path of a value in a document: keys and list indexes.
 JsonPath: TypeAlias = tuple[str | int, ...]
-#: Returns the bytes of a file by its id.
 ReadFile: TypeAlias = "Callable[[str], bytes]"
 
 TEXT_FORM, JSON_FORM = "utf-8", "json"
@@ -121,7 +120,6 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
     @cache
     def load(file_id: str, form: str) -> Any:
-        """A file as text, as JSON, or as bytes."""
         data = read(file_id)
         if form == TEXT_FORM:
             return data.decode("utf-8", "surrogatepass")
@@ -129,22 +127,18 @@ def restore_document(shown: JsonObject, steps: Sequence[RecipeStep], read: ReadF
 
     try:
         for step in reversed(steps):
-            document = _undone(document, step, load)
+            before = value_at(document, step["at"])
+            value = deepcopy(step.get("frame"))
+            for at, pieces in step["holes"]:
+                filled = _filled(pieces, before, load)
+                if at:
+                    value_at(value, at[:-1])[at[-1]] = filled
+                else:
+                    value = filled
+            document = with_value(document, step["at"], value)
     except (LookupError, TypeError, ValueError) as error:
         raise ArchiveCorrupt("an original cannot be rebuilt: its recipe, its message and its files differ") from error
     return cast("dict[str, Any]", document)
-
-
-def _undone(document: Any, step: RecipeStep, load: Callable[[str, str], Any]) -> Any:
-    before = value_at(document, step["at"])
-    value = deepcopy(step.get("frame"))
-    for at, pieces in step["holes"]:
-        filled = _filled(pieces, before, load)
-        if at:
-            value_at(value, at[:-1])[at[-1]] = filled
-        else:
-            value = filled
-    return with_value(document, step["at"], value)
 
 
 def value_at(document: Any, path: Sequence[str | int]) -> Any:

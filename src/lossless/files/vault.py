@@ -1,6 +1,4 @@
-"""Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`: which archives use a folder, where an archive
-keeps its payloads, and storing bytes before their row.
-"""
+"""Payload bytes on disk, `<root>/<conversation_id>/<file_id>.<ext>`, stored before their row; and search in them."""
 
 from __future__ import annotations
 
@@ -14,11 +12,12 @@ import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
-from lossless.files.media_types import storage_extension
+from lossless.files.media_types import is_text_type, storage_extension
 from lossless.model.messages import StoredFile
 from lossless.model.paths import expand_path, fsync_path, make_private_folder, payload_folder, replacing
 
@@ -28,6 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.document import Payload
+
 
 _FOLDER = "archives"
 _ALL = "all"
@@ -135,8 +135,6 @@ class Vault:
             raise BadInput(f"{file_id!r} with the extension {extension!r} is not the name of a payload")
         return self.root / str(int(conversation_id)) / f"{file_id}.{extension}"
 
-    # --- writing ------------------------------------------------------------------------------------
-
     def write(self, conversation_id: int, file_id: str, extension: str, data: bytes) -> Path:
         """Write bytes, durable on return; writing the same bytes again only updates the file's time."""
         path = self.path(conversation_id, file_id, extension)
@@ -194,8 +192,6 @@ class Vault:
             raise
         folder.flush()
 
-    # --- reading ------------------------------------------------------------------------------------
-
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
         _check_range(start, length)
@@ -226,7 +222,6 @@ class Vault:
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[int]:
-        """A descriptor of a regular file below the root."""
         root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
             with _folder(root, folders) as folder:
@@ -255,8 +250,6 @@ class Vault:
         if not _NAME.fullmatch(name):
             raise ArchiveDenied(f"file {file.id}: it is outside of {self.root}")
         return self.root, (str(file.conversation_id), name)
-
-    # --- unreferenced files ---------------------------------------------------------------------------
 
     def orphans(self, known: Container[str], min_age_seconds: float = 3600) -> list[OrphanFile]:
         """Payloads and unfinished writes without a row in `known`; recent ones may still get a row and are skipped."""
@@ -349,7 +342,6 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
 
 
 def _all(handle: int, length: int | None = None) -> bytes:
-    """Bytes from a descriptor: `length` of them, or to the end."""
     chunks: list[bytes] = []
     remaining = sys.maxsize if length is None else length
     while remaining > 0 and (chunk := os.read(handle, min(_CHUNK, remaining))):
@@ -495,3 +487,57 @@ def delete_orphans(vault: Vault, orphans: Iterable[OrphanFile], known: AbstractS
     for orphan in gone:
         vault.remove(orphan)
     return gone
+
+
+#: Yields the spans `(start, end)` of matches in a text, in order.
+FindSpans: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
+
+SCAN_BYTES = 512_000
+MAX_MATCHES = 10
+_AROUND = 80
+
+
+#: A match in a file: its line from 1, its byte offset, its text and the text around it.
+FileMatch: TypeAlias = tuple[int, int, str, str]
+
+
+def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[FileMatch], bool] | None:
+    """The matches in a payload, and whether only its beginning was searched; None for a binary one."""
+    if not is_text_type(file.mime):
+        return None
+    piece = vault.read_text(file, 0, SCAN_BYTES)
+    return matches_in(piece.text, find), piece.is_cut
+
+
+def matches_in(text: str, find: FindSpans) -> list[FileMatch]:
+    found: list[FileMatch] = []
+    line, offset, at = 1, 0, 0
+    for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
+        line += text.count("\n", at, start)
+        offset += len(text[at:start].encode("utf-8", "surrogatepass"))
+        at = start
+        found.append((line, offset, text[start:end], match_snippet(text, start, end)))
+    return found
+
+
+def match_snippet(text: str, start: int, end: int) -> str:
+    """A match with 80 characters on both sides, on one line.
+
+    >>> match_snippet("one\\ntwo three", 4, 7)
+    'one two three'
+    """
+    begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
+    middle = " ".join(text[begin:stop].split())
+    return f"{'...' if begin else ''}{middle}{'...' if stop < len(text) else ''}"
+
+
+def find_all_terms(terms: Sequence[str]) -> FindSpans:
+    """Finds the first term in texts that contain all of them, case-insensitively; nothing without terms."""
+    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
+
+    def find(text: str) -> Iterable[tuple[int, int]]:
+        if not patterns or not all(pattern.search(text) for pattern in patterns):
+            return ()
+        return (match.span() for match in patterns[0].finditer(text))
+
+    return find

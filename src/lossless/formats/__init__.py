@@ -1,8 +1,4 @@
-"""Converts foreign messages to `Message` and back, without loss.
-
-`decode` reads a message in any of `FORMATS`; `encode` returns the original object, or builds one from the parts for
-another format.
-"""
+"""Converts foreign messages to `Message` (`decode`, any of `FORMATS`) and back (`encode`), without loss."""
 
 from __future__ import annotations
 
@@ -12,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import BadInput, BadMessage
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.formats.codec import Codec, EncodedMessage, arguments_text
-from lossless.formats.plain import read_loose
+from lossless.formats.openclaw import read_loose
 from lossless.formats.reading import role_in
 from lossless.model.js_json import check_json, is_not_json
 from lossless.model.messages import ROLES, Message
@@ -30,17 +26,11 @@ _OPENCLAW_KEYS = frozenset(("api", "stopReason", "responseId", "toolCallId", "to
 _CHAT_KEYS = frozenset(("refusal", "audio", "name", "annotations", "reasoning_content"))
 _ANTHROPIC_KEYS = frozenset(("stop_reason", "stop_sequence", "stop_details"))
 _HOST_KEYS = frozenset(("timestamp", "usage", "provider", "idempotencyKey"))
-_ITEM_TYPES = frozenset(("message", "reasoning", "function_call", "function_call_output", "item_reference")) | {
-    "compaction",
-    "compaction_trigger",
-    "configuration_update",
-    "mcp_approval_request",
-    "mcp_approval_response",
-    "mcp_list_tools",
-    "program",
-    "program_output",
-    "tool_search_output",
-}
+_ITEM_TYPES = frozenset((
+    "message", "reasoning", "function_call", "function_call_output", "item_reference", "compaction",
+    "compaction_trigger", "configuration_update", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools",
+    "program", "program_output", "tool_search_output",
+))  # fmt: skip
 _BLOCK_FORMATS = {
     **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "openai-responses"),
     **dict.fromkeys(("image_url", "input_audio", "refusal"), "openai-chat"),
@@ -89,11 +79,8 @@ def _format_by_keys(body: RawObject, role: Any, content: Any) -> str:
 
 def _format_by_blocks(content: Any) -> str | None:
     for block in content if isinstance(content, list) else ():
-        if not isinstance(block, dict):
-            continue
-        kind = block.get("type")
-        name = _format_by_block(kind, block) if isinstance(kind, str) else None
-        if name is not None:
+        kind = block.get("type") if isinstance(block, dict) else None
+        if isinstance(kind, str) and (name := _format_by_block(kind, block)) is not None:
             return name
     return None
 
@@ -143,10 +130,7 @@ FORMATS: dict[str, Codec] = {
 
 
 def decode(body: Any, format: str | None = None) -> Message:
-    """The message in `body`, which is neither copied nor changed; the format is detected from its shape.
-
-    Raises BadMessage with the path to what is wrong.
-    """
+    """The message in `body`, unchanged; its format is detected. Raises BadMessage with the path to what is wrong."""
     checked = check_json(body)
     return _codec(format or detect(checked)).decode(checked)
 
@@ -164,7 +148,15 @@ def encode(messages: Sequence[Message], format: str) -> list[RawObject]:
 def encode_message(message: Message, format: str) -> EncodedMessage:
     """One message in `format`, before adjacent messages are merged."""
     codec = _codec(format)
-    if _is_native(message, format, codec):
+    known = message.body is None or message.body.keys() <= {"role", "content"} or format == "plain"
+    if message.format == format:
+        is_native = message.body is not None or not message.parts or format == "plain"
+    elif message.format != "plain" or not known:
+        is_native = False
+    else:
+        takes_text = message.role != "tool" and message.is_text_only
+        is_native = codec.takes_plain(message) if codec.takes_plain else takes_text
+    if is_native:  # its original object is valid in this format; a message that was built from parts has none
         return EncodedMessage([message.original], is_built=False)
     return EncodedMessage(codec.encode(message), is_built=True)
 
@@ -196,16 +188,6 @@ def join(written: Iterable[EncodedMessage], format: str) -> list[RawObject]:
                 wire[-1] = merged
             is_built = True
     return wire
-
-
-def _is_native(message: Message, format: str, codec: Codec) -> bool:
-    """Whether the message's original object is valid in `format`; messages built from parts have none."""
-    if message.format == format:
-        return message.body is not None or not message.parts or format == "plain"
-    known = message.body is None or message.body.keys() <= {"role", "content"} or format == "plain"
-    if message.format != "plain" or not known:
-        return False
-    return codec.takes_plain(message) if codec.takes_plain else message.role != "tool" and message.is_text_only
 
 
 def _codec(format: str) -> Codec:

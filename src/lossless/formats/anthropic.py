@@ -7,19 +7,8 @@ from hashlib import blake2b
 from operator import is_
 from typing import TYPE_CHECKING, cast
 
+from lossless.formats import reading
 from lossless.formats.codec import Codec, anthropic_block, arguments_object, call_id_of, parts_for, results_in
-from lossless.formats.reading import (
-    blocks_in,
-    content_tokens,
-    is_blank_text,
-    message_from,
-    opaque_text,
-    parts_beyond_content,
-    read_content,
-    result_key,
-    role_in,
-    string_in,
-)
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -30,30 +19,29 @@ _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")
 #: Where a block holds its call's id.
 _ID_KEYS = {"tool_use": "id", "tool_result": "tool_use_id"}
-#: The maximum length of a tool name.
 _LONGEST_NAME = 128
 
 
 def decode(body: RawObject) -> Message:
     """Read a message param or a response; a user message of tool results only becomes a tool message."""
-    role = role_in(body, _ROLES)
+    role = reading.role_in(body, _ROLES)
     content = body.get("content")
     if not isinstance(content, str):
-        blocks = blocks_in(content)
+        blocks = reading.blocks_in(content)
         for index, block in enumerate(blocks):
             kind, field = block["type"], f"content[{index}]"
             if kind == "tool_use":
-                string_in(block, "id", field)
-                string_in(block, "name", field)
+                reading.string_in(block, "id", field)
+                reading.string_in(block, "name", field)
             elif kind == "tool_result":
-                string_in(block, "tool_use_id", field)
-    text, parts = read_content(content, _words)
+                reading.string_in(block, "tool_use_id", field)
+    text, parts = reading.read_content(content, _words)
     key = None
     if role == "user" and parts and all(isinstance(part, ToolResult) for part in parts):
         role = "tool"
-        key = result_key({part.call_id for part in parts if isinstance(part, ToolResult) and part.call_id})
-    tokens = content_tokens(body, role, text, parts)
-    return message_from(body, "anthropic", role, text, parts_beyond_content(parts, text), tokens, key)
+        key = reading.result_key({part.call_id for part in parts if isinstance(part, ToolResult) and part.call_id})
+    tokens = reading.content_tokens(body, role, text, parts)
+    return reading.message_from(body, "anthropic", role, text, reading.parts_beyond_content(parts, text), tokens, key)
 
 
 def encode(message: Message) -> list[RawObject]:
@@ -82,7 +70,7 @@ def merge(left: RawObject, right: RawObject) -> RawObject | None:
 def _words(part: Part) -> str | None:
     if isinstance(part, Text | ToolResult):
         return part.text
-    return opaque_text(part.raw) if isinstance(part, Opaque) else None
+    return reading.opaque_text(part.raw) if isinstance(part, Opaque) else None
 
 
 def _block(part: Part) -> RawObject:
@@ -103,7 +91,7 @@ def _block(part: Part) -> RawObject:
 
 
 def _result(part: ToolResult, files: tuple[File, ...]) -> RawObject:
-    words = [_text(part.text)] if not is_blank_text(part.text) else []
+    words = [_text(part.text)] if not reading.is_blank_text(part.text) else []
     content = [*words, *map(anthropic_block, files)] if files else part.text
     block: RawObject = {"type": "tool_result", "tool_use_id": _id(part), "content": content}
     return block | {"is_error": True} if part.is_error else block

@@ -46,10 +46,7 @@ class EncodedMessage:
 
 
 def parts_for(message: Message, format: str) -> tuple[Part, ...]:
-    """The parts of a message that `format` can express, blank text left out.
-
-    Thinking and unknown blocks only mean something in the format that they came in.
-    """
+    """The parts of a message that `format` can express: no blank text, and thinking only in its own format."""
     is_own = message.format == format
     parts = message.parts or (Text(message.content),)
     kept: list[Part] = []
@@ -227,7 +224,6 @@ def media_text(part: File) -> str:
 
 
 def _carried(box: Any) -> str | None:
-    """The data or the URL in one level of a block."""
     if isinstance(box, str):
         return box or None
     if not isinstance(box, dict):

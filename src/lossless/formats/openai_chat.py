@@ -5,31 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
-from lossless.formats.codec import (
-    Codec,
-    arguments_text,
-    call_id_of,
-    chat_block,
-    media_text,
-    parts_for,
-    results_in,
-    text_in,
-    with_text_arguments,
-)
-from lossless.formats.reading import (
-    content_tokens,
-    join_texts,
-    json_name,
-    message_from,
-    opaque_text,
-    parts_beyond_content,
-    read_content,
-    result_key,
-    role_in,
-    serialized_tokens,
-    string_in,
-    top_level_reasoning,
-)
+from lossless.formats import codec, reading
 from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
@@ -38,45 +14,45 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
-    "system": "system",
-    "developer": "system",
-    "user": "user",
-    "assistant": "assistant",
-    "tool": "tool",
+    "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",
     "function": "tool",
-}
+}  # fmt: skip
 
 
 def decode(body: RawObject) -> Message:
     """Read a chat message: content as string, parts or null, and its calls."""
-    role = role_in(body, _ROLES)
+    role = reading.role_in(body, _ROLES)
     content = body.get("content")
     text = ""
     parts: list[Part] = []
     if content != "" and not (content is None and role in ("assistant", "tool")):
-        text, parts = read_content(content, _spoken)
-    tokens = content_tokens(body, role, text, parts)
+        text, parts = reading.read_content(content, _spoken)
+    tokens = reading.content_tokens(body, role, text, parts)
     if role == "tool":
         return _tool_message(body, text, parts, tokens)
     if role == "assistant" and not (len(body) == 2 and "content" in body):
         more = _other_parts(body)
-        text = text or join_texts(_spoken(part) for part in more) or ""
-        tokens += sum(serialized_tokens(body[key]) for key in ("tool_calls", "function_call") if body.get(key))
+        text = text or reading.join_texts(_spoken(part) for part in more) or ""
+        tokens += sum(reading.serialized_tokens(body[key]) for key in ("tool_calls", "function_call") if body.get(key))
         tokens += sum(estimate_tokens(part.text) for part in more if isinstance(part, Text))
-        parts = [*top_level_reasoning(body, role), *parts, *more]
-    return message_from(body, "openai-chat", role, text, parts_beyond_content(parts, text), tokens)
+        parts = [*reading.top_level_reasoning(body, role), *parts, *more]
+    return reading.message_from(body, "openai-chat", role, text, reading.parts_beyond_content(parts, text), tokens)
 
 
 def encode(message: Message) -> list[RawObject]:
     """The message from its parts: each tool result is a separate message, with its files only named."""
-    parts = parts_for(message, "openai-chat")
+    parts = codec.parts_for(message, "openai-chat")
     wire: list[RawObject] = []
-    for result, files in results_in(message, parts):
-        content = "\n".join([result.text, *map(media_text, files)])
-        wire.append({"role": "tool", "tool_call_id": call_id_of(result), "content": content})
-    text = text_in(parts)
+    for result, files in codec.results_in(message, parts):
+        content = "\n".join([result.text, *map(codec.media_text, files)])
+        wire.append({"role": "tool", "tool_call_id": codec.call_id_of(result), "content": content})
+    text = codec.text_in(parts)
     calls = [
-        {"id": call_id_of(part), "type": "function", "function": {"name": part.name, "arguments": arguments_text(part)}}
+        {
+            "id": codec.call_id_of(part),
+            "type": "function",
+            "function": {"name": part.name, "arguments": codec.arguments_text(part)},
+        }
         for part in parts
         if isinstance(part, ToolCall)
     ]
@@ -89,7 +65,9 @@ def encode(message: Message) -> list[RawObject]:
         return [*wire, answer] if text or calls else wire
     own_parts = [part for part in parts if isinstance(part, Text | File)] if message.role != "tool" else []
     if any(isinstance(part, File) for part in own_parts):
-        blocks = [chat_block(one) if isinstance(one, File) else {"type": "text", "text": one.text} for one in own_parts]
+        blocks = [
+            codec.chat_block(one) if isinstance(one, File) else {"type": "text", "text": one.text} for one in own_parts
+        ]
         wire.append({"role": message.role, "content": blocks})
     elif own_parts:
         wire.append({"role": message.role, "content": text})
@@ -109,23 +87,23 @@ def strict(body: RawObject) -> RawObject:
     calls = body.get("tool_calls")
     if calls and isinstance(calls, list):
         functions = [call.get("function") for call in calls]
-        texts = [with_text_arguments(one) if isinstance(one, dict) else one for one in functions]
+        texts = [codec.with_text_arguments(one) if isinstance(one, dict) else one for one in functions]
         if any(text is not one for text, one in zip(texts, functions, strict=True)):
             pairs = zip(calls, texts, functions, strict=True)
             changed["tool_calls"] = [call if text is one else call | {"function": text} for call, text, one in pairs]
     legacy = body.get("function_call")
-    if isinstance(legacy, dict) and (text := with_text_arguments(legacy)) is not legacy:
+    if isinstance(legacy, dict) and (text := codec.with_text_arguments(legacy)) is not legacy:
         changed["function_call"] = text
     return body | changed if changed else body
 
 
 def _tool_message(body: RawObject, text: str, parts: list[Part], tokens: int) -> Message:
-    call_id = string_in(body, "tool_call_id", "", required=False)
-    name = string_in(body, "name", "", required=False)
+    call_id = reading.string_in(body, "tool_call_id", "", required=False)
+    name = reading.string_in(body, "name", "", required=False)
     rest = [part for part in parts if not isinstance(part, Text)]
     kept = (ToolResult(call_id, name, text), *rest)
-    key = result_key({call_id}) if call_id else None
-    return message_from(body, "openai-chat", "tool", text, kept, tokens, key)
+    key = reading.result_key({call_id}) if call_id else None
+    return reading.message_from(body, "openai-chat", "tool", text, kept, tokens, key)
 
 
 def _spoken(part: Part) -> str | None:
@@ -136,25 +114,25 @@ def _spoken(part: Part) -> str | None:
     if part.type == "audio" and isinstance(part.raw, dict):
         transcript = part.raw.get("transcript")
         return transcript if isinstance(transcript, str) else None
-    return opaque_text(part.raw)
+    return reading.opaque_text(part.raw)
 
 
 def _other_parts(body: RawObject) -> list[Part]:
     """Refusal, audio and calls of an assistant message, in this order."""
     parts: list[Part] = []
-    if refusal := string_in(body, "refusal", "", required=False):
+    if refusal := reading.string_in(body, "refusal", "", required=False):
         parts.append(Text(refusal))
     if isinstance(audio := body.get("audio"), dict):
         parts.append(Opaque(audio, "audio"))
     calls = body.get("tool_calls")
     if calls is not None and not isinstance(calls, list):
-        raise BadMessage(f"must be a list of calls, not {json_name(calls)}", field="tool_calls")
+        raise BadMessage(f"must be a list of calls, not {reading.json_name(calls)}", field="tool_calls")
     for index, call in enumerate(calls or ()):
         field = f"tool_calls[{index}]"
         if not isinstance(call, dict):
-            raise BadMessage(f"must be an object, not {json_name(call)}", field=field)
+            raise BadMessage(f"must be an object, not {reading.json_name(call)}", field=field)
         kind = "custom" if "custom" in call else "function"
-        id_ = string_in(call, "id", field, required=False)
+        id_ = reading.string_in(call, "id", field, required=False)
         parts.append(_read_function(call.get(kind), id_, f"{field}.{kind}"))
     legacy = body.get("function_call")
     if legacy is not None:
@@ -164,9 +142,9 @@ def _other_parts(body: RawObject) -> list[Part]:
 
 def _read_function(function: Any, call_id: str | None, field: str) -> ToolCall:
     if not isinstance(function, dict):
-        raise BadMessage(f"must be an object, not {json_name(function)}", field=field)
-    name = string_in(function, "name", field)
+        raise BadMessage(f"must be an object, not {reading.json_name(function)}", field=field)
+    name = reading.string_in(function, "name", field)
     return ToolCall(call_id, name or UNNAMED, function.get("arguments", function.get("input")))
 
 
-CODEC = Codec(decode, encode, merge=merge, strict=strict)
+CODEC = codec.Codec(decode, encode, merge=merge, strict=strict)

@@ -74,7 +74,6 @@ _SEQUENCES = ("segments", "utterances", "paragraphs", "alternatives", "words", "
 _WRAPPERS = ("content", "output", "result", "payload", "data", "value")
 #: Keys that may hold text, best first, and whether only a list there counts.
 _PROBES = tuple((key, key in _SEQUENCES) for key in (*_SPOKEN, *_SEQUENCES, *_WRAPPERS))
-#: Deeper values are ignored.
 _DEEPEST = 6
 
 
@@ -87,10 +86,7 @@ def content_text(content: Any) -> str:
 
 
 def fallback_text(content: Any) -> str:
-    """The text for content without words: its JSON; empty for null and for blocks without text.
-
-    A blank text next to thinking or calls is also empty: thinking is never text.
-    """
+    """The text for content without words: its JSON; empty for null and for blocks that are blank or silent."""
     if content is None:
         return ""
     if isinstance(content, list):
@@ -207,17 +203,9 @@ def message_from(
     stop = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
     says_it_all = tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
     return Message(
-        role,
-        content,
-        parts,
-        format,
-        None if says_it_all else body,
-        tokens,
-        key,
-        _time(body),
-        identity,
+        role, content, parts, format, None if says_it_all else body, tokens, key, _time(body), identity,
         stop if isinstance(stop, str) else None,
-    )
+    )  # fmt: skip
 
 
 def read_content(content: Any, words: Callable[[Part], str | None]) -> tuple[str, list[Part]]:
@@ -254,9 +242,12 @@ def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]
         return estimate_tokens(content) + extra
     if not content or not isinstance(content, list | dict):
         return estimate_tokens(text) + extra
-    if role in ("user", "system") and (only := _only_text(content)) is not None:
-        return estimate_tokens(only)
-    return block_tokens(content if isinstance(content, list) else [content], parts) + extra
+    blocks = content if isinstance(content, list) else [content]
+    if role in ("user", "system") and len(blocks) == 1 and isinstance(blocks[0], dict):
+        only = blocks[0].get("text") if blocks[0].get("type") == "text" else None
+        if isinstance(only, str):
+            return estimate_tokens(only)
+    return block_tokens(blocks, parts) + extra
 
 
 def block_tokens(blocks: list[Any], parts: Iterable[Part]) -> int:
@@ -282,14 +273,6 @@ def result_key(call_ids: set[str]) -> str | None:
 def is_provider_id(call_id: str | None) -> bool:
     """Whether the provider assigned a call's id, so that it is unique; hosts may number theirs from one again."""
     return call_id is not None and _STABLE_CALL_ID.fullmatch(call_id) is not None
-
-
-def _only_text(content: list[Any] | RawObject) -> str | None:
-    block = content if isinstance(content, dict) else content[0] if len(content) == 1 else None
-    if not isinstance(block, dict) or block.get("type") != "text":
-        return None
-    text = block.get("text")
-    return text if isinstance(text, str) else None
 
 
 def _openai_item(part: Part) -> RawObject | None:
@@ -364,8 +347,9 @@ def reasoning_text(block: RawObject) -> str:
     for key in ("thinking", "text"):
         if isinstance(text := block.get(key), str):
             return text
-    pieces = [*_listed(block.get("summary")), *_listed(block.get("content"))]
-    texts = [piece["text"] for piece in pieces if isinstance(piece, dict) and isinstance(piece.get("text"), str)]
+    lists = [value for key in ("summary", "content") if isinstance(value := block.get(key), list)]
+    pieces = [piece for pieces in lists for piece in pieces if isinstance(piece, dict)]
+    texts = [piece["text"] for piece in pieces if isinstance(piece.get("text"), str)]
     return "\n".join(dict.fromkeys(text.strip() for text in texts if not is_blank_text(text)))
 
 
@@ -395,10 +379,6 @@ def _first(block: RawObject, keys: tuple[str, ...]) -> Any:
 def _call_id(block: RawObject) -> str | None:
     found = None if _CALL_ID_SET.isdisjoint(block) else first_string(block, CALL_ID_KEYS)
     return found or first_string(block, ("id",))
-
-
-def _listed(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def _text(block: RawObject, key: str = "text") -> Part:

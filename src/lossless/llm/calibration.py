@@ -33,15 +33,18 @@ class Calibration:
         return self.observations >= LEARNED_AFTER_SAMPLES
 
 
-def observe_count(record: Calibration, estimated: int, reported: int) -> Calibration:
+def observe_count(record: Calibration, estimated: int, reported: int, *, refused: bool = False) -> Calibration:
     """The record after one request: `estimated` tokens by our count, `reported` by its provider's.
 
     Both must count the same text. One outlier moves a learned ratio by less than a tenth; a lasting change is followed
-    within about twenty requests. Requests that are too small change nothing.
+    within about twenty requests. Requests that are too small change nothing. After one that was `refused` as too long
+    the ratio is at least the observed one.
     """
     if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
         return record
     sample = min(max(reported / estimated, RATIO_MIN), RATIO_MAX)
+    if refused:
+        return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
     if record.observations == 0:
         return replace(record, ratio=sample, observations=1)
     distance = math.log(sample / record.ratio)
@@ -54,14 +57,6 @@ def observe_count(record: Calibration, estimated: int, reported: int) -> Calibra
         spread=min((1 - rate) * record.spread + rate * abs(step), 1.0),
         observations=record.observations + 1,
     )
-
-
-def observe_refusal(record: Calibration, estimated: int, reported: int) -> Calibration:
-    """The record after a request was refused as too long: from now on the ratio is at least the observed one."""
-    if estimated < MIN_SAMPLE_TOKENS or reported <= 0:
-        return record
-    sample = min(max(reported / estimated, RATIO_MIN), RATIO_MAX)
-    return replace(record, ratio=max(record.ratio, sample), observations=record.observations + 1)
 
 
 def safety_factor(record: Calibration) -> float:

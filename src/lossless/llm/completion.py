@@ -145,10 +145,7 @@ def read_prices(setting: Iterable[ModelPrice]) -> dict[str, ModelPrice]:
 
 
 def list_prices() -> tuple[dict[str, dict[str, float]], str]:
-    """The list prices that come with this package, by `provider/model`, and the day on which they were read.
-
-    They are for estimates; what a call cost is reckoned with the user's own prices alone.
-    """
+    """The list prices of this package by `provider/model`, for estimates, and the day on which they were read."""
     import json
     from importlib.resources import files
 
@@ -209,11 +206,7 @@ class ModelEstimate:
 
 
 def estimate_model(depths: Iterable[DepthSizes]) -> ModelEstimate | None:
-    """What the summaries of an archive would have cost; None when it has none.
-
-    A leaf is made of its messages and shown what came before it, a condensed summary of those below it: so each
-    summary is read about once.
-    """
+    """What the summaries of an archive, each read about once, would have cost; None when it has none."""
     known = list(depths)
     count, written = sum(depth.count for depth in known), sum(depth.tokens for depth in known)
     if not count:

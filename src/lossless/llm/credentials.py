@@ -110,7 +110,6 @@ def read_json_file(path: Path) -> object:
 
 
 def _inner(raw: object, key: str) -> dict[str, Any]:
-    """An object inside another; empty when there is none."""
     value = raw.get(key) if isinstance(raw, dict) else None
     return value if isinstance(value, dict) else {}
 
@@ -124,14 +123,10 @@ def _profile(id: str, raw: Mapping[str, object]) -> AuthProfile | None:
         return None
     reference = _inner(raw, f"{secret_key}Ref")  # references to other stores are not followed
     return AuthProfile(
-        id=id,
-        provider=provider.strip().lower(),
-        type=kind,
-        secret=_text(raw, secret_key),
+        id=id, provider=provider.strip().lower(), type=kind, secret=_text(raw, secret_key),
         secret_variable=_text(reference, "id") if reference.get("source") == "env" else "",
-        refresh_token=_text(raw, "refresh"),
-        expires_ms=_number(raw, "expires") or None,
-    )
+        refresh_token=_text(raw, "refresh"), expires_ms=_number(raw, "expires") or None,
+    )  # fmt: skip
 
 
 def _text(raw: Mapping[str, object], key: str) -> str:
@@ -201,7 +196,6 @@ class CredentialSources:
     explicit: Mapping[str, str] = field(default_factory=dict, repr=False)
     #: An OpenClaw state directory (`~/.openclaw`); None disables profiles.
     state_dir: Path | None = None
-    agent: str = "main"
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
     #: None means `models.json` next to the profiles.
     models_file: Path | None = None
@@ -210,10 +204,7 @@ class CredentialSources:
 
 
 def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
-    """The credential for a configured provider; None when no source has one.
-
-    Raises `ModelAuth` when only an expired profile was found that cannot be refreshed.
-    """
+    """The credential for a configured provider, None without one; `ModelAuth` when it has expired."""
     if given := sources.explicit.get(provider):
         return Credential(given, source="settings")
     problem: ModelAuth | None = None
@@ -283,6 +274,6 @@ def _beside_profiles(sources: CredentialSources, name: str) -> Path | None:
     """A file of the agent, or the older one at the root of the state directory."""
     if sources.state_dir is None:
         return None
-    usual = sources.state_dir / "agents" / sources.agent / "agent" / name
+    usual = sources.state_dir / "agents" / "main" / "agent" / name
     older = sources.state_dir / "agent" / name
     return older if older.exists() and not usual.exists() else usual

@@ -1,7 +1,4 @@
-"""Embedders: what texts mean as vectors, from an OpenAI-compatible address or from a model in a local folder.
-
-Nothing is ever downloaded here: a folder holds a model that the user has put there.
-"""
+"""Embedders: texts as vectors, from an OpenAI-compatible address or a local model; nothing is downloaded."""
 
 from __future__ import annotations
 

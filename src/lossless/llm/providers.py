@@ -15,16 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from lossless.errors import (
-    BadSetting,
-    LosslessError,
-    ModelAuth,
-    ModelBadAnswer,
-    ModelDenied,
-    ModelError,
-    ModelRateLimit,
-    ModelTimeout,
-)
+from lossless import errors
 from lossless.llm import completion, response
 from lossless.llm.completion import Completion, Usage
 from lossless.llm.credentials import CredentialSources, custom_provider, key_variables, resolve_credential
@@ -100,7 +91,7 @@ class Endpoint:
         """The base URL: explicit, else the provider's own. Raises `ModelDenied` without either."""
         address = self.base_url or PROVIDER_URLS.get(self.provider)
         if address is None:
-            raise ModelDenied(f"provider {self.provider!r} is not known: give its base URL")
+            raise errors.ModelDenied(f"provider {self.provider!r} is not known: give its base URL")
         return address
 
     @property
@@ -111,7 +102,7 @@ class Endpoint:
         if self.provider in _NEED_NO_KEY or self.base_url is not None:
             return _NO_KEY
         variables = " or ".join(key_variables(self.provider))
-        raise ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
+        raise errors.ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
 
     def check(self) -> None:
         """Raises what `address` or `secret` would raise, before anything is imported or sent."""
@@ -125,7 +116,7 @@ def provider_model(endpoint: Endpoint, timeout_seconds: float = 60.0, price: Mod
         import asyncio
 
         if not is_llm_installed():
-            raise ModelDenied(_MISSING)
+            raise errors.ModelDenied(_MISSING)
         endpoint.check()
 
         def run() -> Completion:  # in its own event loop: the calling thread may already have one
@@ -162,15 +153,15 @@ async def _ask(endpoint: Endpoint, prompt: Prompt, seconds: float) -> Completion
             answer = await _request(endpoint, prompt, tap, seconds)
         return _completion(endpoint.name, answer, bodies[0])
     except ImportError as error:
-        raise ModelDenied(_MISSING) from error
+        raise errors.ModelDenied(_MISSING) from error
     except TimeoutError:
-        raise ModelTimeout(f"{endpoint.name}: no answer within {seconds:g} s") from None
+        raise errors.ModelTimeout(f"{endpoint.name}: no answer within {seconds:g} s") from None
     except exceptions.ModelAPIError as error:
         raise _api_failure(endpoint, error) from None
     except exceptions.UnexpectedModelBehavior as error:
         return _odd_answer(endpoint, bodies[0], error)
     except exceptions.UserError as error:
-        raise ModelError(f"{endpoint.name}: {_redact(endpoint, error.message)}") from None
+        raise errors.ModelError(f"{endpoint.name}: {_redact(endpoint, error.message)}") from None
 
 
 async def _request(endpoint: Endpoint, prompt: Prompt, tap: _Tap, seconds: float) -> ModelResponse:
@@ -257,7 +248,7 @@ def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
 
     raw = response.parse_completion(body, name)
     if answer.finish_reason == "content_filter":
-        raise ModelBadAnswer(f"{name} refused to answer (content filter)")
+        raise errors.ModelBadAnswer(f"{name} refused to answer (content filter)")
     texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
     reason = raw.stop_reason or answer.finish_reason
     return Completion(
@@ -279,16 +270,16 @@ def _completion(name: str, answer: ModelResponse, body: object) -> Completion:
 def _odd_answer(endpoint: Endpoint, body: object, error: Exception) -> Completion:
     name = endpoint.name
     if response.answer_is_auth_failure(body):
-        raise ModelAuth(f"{name}: {_redact(endpoint, response.error_message(body))}")
+        raise errors.ModelAuth(f"{name}: {_redact(endpoint, response.error_message(body))}")
     if (problem := response.error_in_response(body)) is not None:
-        raise ModelError(f"{name}: {_redact(endpoint, response.error_message(problem))}")
+        raise errors.ModelError(f"{name}: {_redact(endpoint, response.error_message(problem))}")
     answer = response.parse_completion(body, name)
     if not answer.text and not answer.blocks:
-        raise ModelBadAnswer(f"{name}: an answer of unknown format ({type(error).__name__})")
+        raise errors.ModelBadAnswer(f"{name}: an answer of unknown format ({type(error).__name__})")
     return answer
 
 
-def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
+def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> errors.LosslessError:
     """A provider's error as one of ours, with the provider's text and our key masked."""
     from pydantic_ai import exceptions as theirs
 
@@ -297,14 +288,14 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> LosslessError:
     detail = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
     reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{detail}"
     if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
-        return ModelAuth(reason)
+        return errors.ModelAuth(reason)
     if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError) or status in (402, 429):
-        return ModelRateLimit(reason, error.retry_after)
+        return errors.ModelRateLimit(reason, error.retry_after)
     if isinstance(error, theirs.ModelTimeoutError | theirs.ModelRequestTimeout) or status in (408, 504):
-        return ModelTimeout(reason)
+        return errors.ModelTimeout(reason)
     if isinstance(error, theirs.ModelContextWindowExceededError) or status == 413:
-        return ModelError(f"{endpoint.name}: the prompt is longer than the model's context window")
-    return ModelError(reason)
+        return errors.ModelError(f"{endpoint.name}: the prompt is longer than the model's context window")
+    return errors.ModelError(reason)
 
 
 def _redact(endpoint: Endpoint, text: str) -> str:
@@ -318,10 +309,7 @@ _KILL_WAIT_SECONDS = 2.0
 
 
 def command_model(command: str | Sequence[str], timeout_seconds: float = 60.0) -> Complete:
-    """A program that reads a prompt (system text, blank line, user text) and prints an answer.
-
-    It runs without a shell and is killed with its children on timeout, or when our process ends.
-    """
+    """A program that reads a prompt and prints an answer; without a shell, killed on timeout or at our end."""
     return partial(_run_command, command_arguments(command), timeout_seconds)
 
 
@@ -330,9 +318,9 @@ def command_arguments(command: str | Sequence[str]) -> list[str]:
     try:
         arguments = shlex.split(command) if isinstance(command, str) else list(command)
     except ValueError as error:
-        raise BadSetting("summaryModel", command, "command", f"a command line ({error})") from error
+        raise errors.BadSetting("summaryModel", command, "command", f"a command line ({error})") from error
     if not arguments:
-        raise BadSetting("summaryModel", command, "command", "a command line")
+        raise errors.BadSetting("summaryModel", command, "command", "a command line")
     return arguments
 
 
@@ -349,7 +337,7 @@ def _run_command(arguments: list[str], timeout_seconds: float, prompt: Prompt, /
             env={**os.environ, WRITING_VARIABLE: "1"},
         )
     except OSError as error:
-        raise ModelDenied(f"command {arguments[0]!r} cannot be run: {error.strerror}") from error
+        raise errors.ModelDenied(f"command {arguments[0]!r} cannot be run: {error.strerror}") from error
     at_exit = atexit.register(partial(_end, process, os.getpid()))
     try:
         with process:
@@ -363,13 +351,13 @@ def _run_command(arguments: list[str], timeout_seconds: float, prompt: Prompt, /
                 except subprocess.TimeoutExpired:
                     for pipe in filter(None, (process.stdin, process.stdout, process.stderr)):
                         pipe.close()
-                raise ModelTimeout(f"{name}: no answer within {timeout_seconds:g} s") from None
+                raise errors.ModelTimeout(f"{name}: no answer within {timeout_seconds:g} s") from None
     finally:
         atexit.unregister(at_exit)
     if process.returncode != 0:
         tail = complaints.decode("utf-8", "replace").strip()[-_TAIL_CHARACTERS:]
         reason = f"{name}: exit code {process.returncode}{f': {tail}' if tail else ''}"
-        raise ModelAuth(reason) if response.text_is_auth_failure(tail) else ModelError(reason)
+        raise errors.ModelAuth(reason) if response.text_is_auth_failure(tail) else errors.ModelError(reason)
     return response.parse_completion(output.decode("utf-8", "replace"), name)
 
 
@@ -407,7 +395,7 @@ class ModelConnector:
         """The endpoint of a candidate; raises `ModelAuth` when its login has expired."""
         base_url, api, _ = custom_provider(candidate.provider, self.sources)
         if api and api not in APIS:
-            raise BadSetting("api", api, "models file", ", ".join(APIS))
+            raise errors.BadSetting("api", api, "models file", ", ".join(APIS))
         return Endpoint(
             candidate.provider,
             candidate.model,
@@ -429,14 +417,14 @@ def host_model(call: Callable[[Prompt], object], name: str = "host", timeout_sec
         if error is not None:
             raise _host_failure(name, error)
         if result is None:
-            raise ModelDenied(f"{name} has no model")
+            raise errors.ModelDenied(f"{name} has no model")
         if isinstance(result, Completion):
             return replace(result, text=response.strip_reasoning(result.text))
         if inspect.iscoroutine(result):
             result.close()
-            raise ModelDenied(f"{name} gave a coroutine: pass a callable that waits for its answer")
+            raise errors.ModelDenied(f"{name} gave a coroutine: pass a callable that waits for its answer")
         if response.answer_is_auth_failure(result):
-            raise ModelAuth(f"{name}: {response.error_message(result) or 'credentials were refused'}")
+            raise errors.ModelAuth(f"{name}: {response.error_message(result) or 'credentials were refused'}")
         if (problem := response.error_in_response(result)) is not None:
             raise _host_failure(name, problem)
         return response.parse_completion(result, name)
@@ -446,16 +434,18 @@ def host_model(call: Callable[[Prompt], object], name: str = "host", timeout_sec
 
 def _host_failure(name: str, error: object) -> BaseException:
     """`error` as one of ours, by cause: credentials, policy or timeout."""
-    if isinstance(error, LosslessError) or (isinstance(error, BaseException) and not isinstance(error, Exception)):
+    if isinstance(error, errors.LosslessError) or (
+        isinstance(error, BaseException) and not isinstance(error, Exception)
+    ):
         return error
     reason = f"{name}: {response.error_message(error) or type(error).__name__}"
-    kind = ModelError
+    kind = errors.ModelError
     if isinstance(error, TimeoutError):
-        kind = ModelTimeout
+        kind = errors.ModelTimeout
     elif response.is_auth_failure(error):
-        kind = ModelAuth
+        kind = errors.ModelAuth
     elif response.is_denied_failure(error):
-        kind = ModelDenied
+        kind = errors.ModelDenied
     ours = kind(reason)
     ours.__cause__ = error if isinstance(error, BaseException) else None
     return ours

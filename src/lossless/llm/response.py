@@ -45,22 +45,17 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
         yield value[:_MOST_CHARS]
     elif isinstance(value, Mapping):
         kind = value.get("type")  # thinking, a tool call or an image is not text
-        if value.get("thought") is not True and not (isinstance(kind, str) and _NOT_WORDS.search(kind)):
-            yield from _first_with_text(value, depth)
+        if value.get("thought") is True or (isinstance(kind, str) and _NOT_WORDS.search(kind)):
+            return
+        for key in _TEXT_KEYS:
+            inner = value.get(key)
+            for option in inner if key in _ALTERNATIVES and isinstance(inner, list) else [inner]:
+                if found := [text for text in _fragments(option, depth + 1) if strip_reasoning(text)]:
+                    yield from found
+                    return
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for item in value:
             yield from _fragments(item, depth + 1)
-
-
-def _first_with_text(value: Mapping[object, object], depth: int) -> list[str]:
-    for key in _TEXT_KEYS:
-        inner = value.get(key)
-        options = inner if key in _ALTERNATIVES and isinstance(inner, list) else [inner]
-        for option in options:
-            found = [text for text in _fragments(option, depth + 1) if strip_reasoning(text)]
-            if found:
-                return found
-    return []
 
 
 def strip_reasoning(text: str) -> str:
@@ -74,14 +69,6 @@ def strip_reasoning(text: str) -> str:
     """
     if "<" not in text:
         return text.strip()
-    rest = _without_closed_blocks(text).strip()
-    if lone := _LONE_CLOSE.search(rest):
-        rest = rest[lone.end() :].strip()
-    opening = _TAG.match(rest)
-    return "" if opening and not opening[1] else rest
-
-
-def _without_closed_blocks(text: str) -> str:
     tags = list(_TAG.finditer(text))
     next_close: dict[str, int] = {}
     closed_by: dict[int, int] = {}
@@ -98,11 +85,11 @@ def _without_closed_blocks(text: str) -> str:
             index = closed_by[index]
             position = tags[index].end()
         index += 1
-    return "".join([*kept, text[position:]])
-
-
-def block_types(response: object) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_types(response, 0)))
+    rest = "".join([*kept, text[position:]]).strip()
+    if lone := _LONE_CLOSE.search(rest):
+        rest = rest[lone.end() :].strip()
+    opening = _TAG.match(rest)
+    return "" if opening and not opening[1] else rest
 
 
 def _types(value: object, depth: int) -> Iterator[str]:
@@ -181,7 +168,6 @@ def read_usage(raw: Mapping[Any, object]) -> Usage:
 
 
 def _count(raw: Mapping[Any, object], *keys: str) -> int:
-    """The first of some counts that a provider may have made."""
     for key in keys:
         value = raw.get(key)
         if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
@@ -207,13 +193,9 @@ def parse_completion(response: object, model: str) -> Completion:
     """A raw answer (an object or a text) as a `Completion`."""
     reason = response_stop_reason(response)
     return Completion(
-        text=answer_text(response),
-        model=model,
-        usage=parse_usage(response),
-        stop_reason=reason,
-        incomplete=is_incomplete(reason),
-        blocks=block_types(response),
-    )
+        text=answer_text(response), model=model, usage=parse_usage(response), stop_reason=reason,
+        incomplete=is_incomplete(reason), blocks=tuple(dict.fromkeys(_types(response, 0))),
+    )  # fmt: skip
 
 
 _SECRET = r"(?:x-)?(?:api[ _-]?key|access[ _-]token|auth(?:entication)?[ _-]token|token|credentials?)\b"
@@ -241,17 +223,8 @@ _DENIED_KINDS = frozenset(
 )
 _STATUS_KEYS = ("status", "status_code", "statusCode", "http_status", "code")
 _FAILURES_TEXT_KEYS = (
-    "message",
-    "error",
-    "detail",
-    "details",
-    "reason",
-    "description",
-    "kind",
-    "type",
-    "code",
-    "title",
-)
+    "message", "error", "detail", "details", "reason", "description", "kind", "type", "code", "title",
+)  # fmt: skip
 _INNER_KEYS = ("error", "errors", "cause", "data", "details", "body", "response")
 _FAILURES_MAX_DEPTH = 6
 
@@ -278,10 +251,7 @@ def is_denied_failure(error: object) -> bool:
 
 
 def answer_is_auth_failure(response: object) -> bool:
-    """Whether a successful response is actually an authentication failure.
-
-    Only structure counts (a 401, or an error of kind `provider_auth`): a summary may mention invalid keys.
-    """
+    """Whether a response is an authentication failure by its structure: a 401, or `provider_auth`."""
     if not isinstance(response, Mapping):
         return False
     error = response.get("error")
@@ -312,7 +282,6 @@ def _has_401(error: object) -> bool:
 
 
 def _levels(error: object, depth: int) -> Iterator[Mapping[object, object]]:
-    """The object, and the error-shaped objects inside it."""
     if depth > _FAILURES_MAX_DEPTH or isinstance(error, str):
         return
     if isinstance(error, list):

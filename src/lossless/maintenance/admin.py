@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadInput, ModelError
-from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts, LazyModule, forward
 from lossless.model.conversations import as_session
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
@@ -18,24 +18,40 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lossless.compaction import run as compaction_run
+    from lossless.compaction import summariser as summarisers
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescribeReport
     from lossless.files.document import StubPlan
     from lossless.files.vault import OrphanFile, Vault
+    from lossless.maintenance import doctor, forget, prune, repair
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
     from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
+    from lossless.maintenance.surgery import tool_outputs
     from lossless.maintenance.surgery.tool_outputs import StubReport
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import StoredFile
     from lossless.model.records import TranscriptDecision
     from lossless.settings.event_log import EventLog
+    from lossless.store import search as store_search
+    from lossless.store.bundles import other_programs
     from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.conversations import Checkpoint
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
     from lossless.store.state import IngestState
+else:
+    compaction_run = LazyModule("lossless.compaction.run")
+    doctor = LazyModule("lossless.maintenance.doctor")
+    forget = LazyModule("lossless.maintenance.forget")
+    other_programs = LazyModule("lossless.store.bundles.other_programs")
+    prune = LazyModule("lossless.maintenance.prune")
+    repair = LazyModule("lossless.maintenance.repair")
+    store_search = LazyModule("lossless.store.search")
+    summarisers = LazyModule("lossless.compaction.summariser")
+    tool_outputs = LazyModule("lossless.maintenance.surgery.tool_outputs")
 
 _log = logging.getLogger("lossless.maintenance.admin")
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
@@ -63,21 +79,15 @@ class Admin(EngineGroup):
 
     def examine(self, *, ask_models: bool = False) -> Examination:
         """Everything that can be wrong with the archive, each with a remedy; read-only."""
-        from lossless.maintenance.doctor import examine
-
         summariser = self._parts.loop.summariser if ask_models else None
-        return examine(self._archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
+        return doctor.examine(self._archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
 
     def size(self) -> SizeReport:
         """The size of the archive's parts, and what could be freed."""
-        from lossless.maintenance.prune import measure_archive
-
-        return measure_archive(self._archive, self._parts.vault, self._parts.clock())
+        return prune.measure_archive(self._archive, self._parts.vault, self._parts.clock())
 
     def prune_plan(self, choice: PruneFilter) -> PrunePlan:
         """Which conversations a filter would delete, and their size; changes nothing."""
-        from lossless.maintenance import prune
-
         return prune.plan_prune(self._archive, choice, self._parts.clock())
 
     def prune(
@@ -89,8 +99,6 @@ class Admin(EngineGroup):
         progress: Callable[[int], None] | None = None,
     ) -> PruneReport:
         """Permanently delete what a plan chose, with its files (`with_files`); by default a backup is made first."""
-        from lossless.maintenance import prune
-
         now = self._parts.clock()
         if backup and plan.chosen:
             self._parts.copy("prune", with_files=with_files)
@@ -101,8 +109,6 @@ class Admin(EngineGroup):
 
     def vacuum(self, *, always: bool = False) -> VacuumReport:
         """Vacuum the file, when that is worthwhile or requested."""
-        from lossless.maintenance import prune
-
         return prune.vacuum_archive(self._archive, always=always)
 
     def forget_plan(
@@ -137,8 +143,6 @@ class Admin(EngineGroup):
         *,
         dry_run: bool = False,
     ) -> ForgetReport:
-        from lossless.maintenance import forget
-
         archive, parts, now = self._archive, self._parts, self._parts.clock()
         wanted = forget.forget_request(archive, phrases, message_ids, [as_session(one).name for one in sessions])
         threshold, summariser = parts.settings.large_file_threshold_tokens, parts.loop.summariser
@@ -149,39 +153,27 @@ class Admin(EngineGroup):
 
     def reindex_plan(self) -> tuple[IndexDrift, tuple[str, ...]]:
         """Differences between the search index and the rows, and damaged full-text tables."""
-        from lossless.maintenance import repair
-
         return repair.plan_reindex(self._archive), self._archive.checks.damaged_indexes()
 
     def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
-        from lossless.maintenance import repair
-
         return repair.apply_reindex(self._archive, progress, again=anew, vault=self._parts.vault)
 
     def rebuild_plan(self) -> RebuildPlan:
         """Wrong values that can be derived from messages and summaries."""
-        from lossless.maintenance import repair
-
         return repair.plan_rebuild(self._archive)
 
     def rebuild(self) -> RebuildPlan:
         """Rebuild them after a backup; returns what was rebuilt."""
-        from lossless.maintenance import repair
-
         return repair.apply_rebuild(self._archive, self._parts.clock(), self._parts.backups())
 
     def clean_plans(self, filter_id: str | None = None) -> list[CleanPlan]:
         """Which conversations a filter, or each filter, would delete."""
-        from lossless.maintenance import repair
-
         ids = repair.CLEAN_FILTERS if filter_id is None else (filter_id,)
         return [repair.plan_clean(self._archive, id_, self._parts.clock()) for id_ in ids]
 
     def clean(self, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
         """Delete what a filter selects, after a backup."""
-        from lossless.maintenance import repair
-
         return repair.apply_clean(self._archive, plan, self._parts.backups(), vacuum=vacuum)
 
     def open_debts(self) -> list[PendingCompactionRow]:
@@ -190,42 +182,30 @@ class Admin(EngineGroup):
 
     def close_debt_plan(self, session: SessionRef | int) -> PendingCompactionRow:
         """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
-        from lossless.maintenance import repair
-
         return repair.plan_close_debt(self._archive, self._parts.conversation_id(session), self._parts.clock())
 
     def close_debt(self, debt: PendingCompactionRow) -> Path | None:
         """Close a pending compaction without running it; returns the backup made before."""
-        from lossless.maintenance import repair
-
         return repair.apply_close_debt(self._archive, debt, self._parts.clock(), self._parts.backups())
 
     def reclaimable(self) -> ReclaimableTables:
         """The search tables that only lossless-claw reads, and their bytes; see `prune.adopt_archive`."""
-        from lossless.store.bundles import other_programs
-
         return other_programs.find_reclaimable(self._archive.database)
 
     # --- files ---
 
     def orphan_files(self) -> list[OrphanFile]:
         """Files on disk that no row refers to, of this archive and of others in the same folder."""
-        from lossless.maintenance.prune import find_orphans
-
-        return find_orphans(self._archive, self._vault)
+        return prune.find_orphans(self._archive, self._vault)
 
     def delete_orphan_files(self, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
         """Delete those that still have no row; returns them."""
-        from lossless.maintenance.prune import remove_orphans
-
-        return remove_orphans(self._archive, self._vault, orphans)
+        return prune.remove_orphans(self._archive, self._vault, orphans)
 
     def stub_plan(
         self, minimum_bytes: int, session: SessionRef | int | None = None, limit: int | None = None
     ) -> StubPlan:
         """Which large tool results would get a file."""
-        from lossless.maintenance.surgery import tool_outputs
-
         id_ = None if session is None else self._parts.conversation_id(session)
         return tool_outputs.plan_backfilled_stubs(
             self._archive, threshold_bytes=minimum_bytes, conversation_id=id_, limit=limit
@@ -233,8 +213,6 @@ class Admin(EngineGroup):
 
     def stub(self, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
         """Move them to files; idempotent."""
-        from lossless.maintenance.surgery import tool_outputs
-
         now = self._parts.clock()
         return tool_outputs.apply_backfilled_stubs(self._archive, self._vault, plan, now, progress)
 
@@ -244,8 +222,6 @@ class Admin(EngineGroup):
 
     def stub_revert(self, marks: dict[int, str]) -> tuple[int, int]:
         """Remove the marks of messages, and rows of files without other references; returns how many of each."""
-        from lossless.maintenance.surgery import tool_outputs
-
         return tool_outputs.revert_stubs(self._archive, marks)
 
     @property
@@ -269,16 +245,13 @@ class Admin(EngineGroup):
 
     def debt(self, session: SessionRef | int) -> tuple[CompactionDebt, DebtState]:
         """The recorded compaction: `running` while leased, `closed` when it never will run, else `due` or `waiting`."""
-        from lossless.compaction.run import is_debt_due
-        from lossless.compaction.summariser import lease_name
-
         archive, now, found = self._archive, self._parts.clock(), self._parts.conversation(session)
         debt = archive.guards.debt(found.id) or CompactionDebt(found.id)
-        if archive.guards.is_leased(lease_name(found.id), now):
+        if archive.guards.is_leased(summarisers.lease_name(found.id), now):
             return debt, "running"
         if not found.active:
             return debt, "closed"
-        return debt, "due" if is_debt_due(debt, now) else "waiting"
+        return debt, "due" if compaction_run.is_debt_due(debt, now) else "waiting"
 
     def run_later(self, session: SessionRef | int) -> None:
         """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
@@ -289,14 +262,9 @@ class Admin(EngineGroup):
         self.embed_messages()
 
     def embed_messages(self, seconds: float = 60.0) -> int:
-        """Make the vectors of messages that have none, for so long; how many. Without an embedder there are none.
-
-        An embedder that does not answer is tried again the next time.
-        """
-        from lossless.store.search import build_vectors
-
+        """Make the vectors of messages that have none, for so long; returns how many. A failure is tried again."""
         try:
-            return build_vectors(self._archive, seconds)
+            return store_search.build_vectors(self._archive, seconds)
         except ModelError as error:
             _log.warning("embedder: %s", error)
             return 0
@@ -346,14 +314,9 @@ class Admin(EngineGroup):
         limit: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have the configured model describe stored prose, of a session or of all; without a model nothing happens.
-
-        By default, one round.
-        """
-        from lossless.compaction.summariser import FILES_PER_ROUND
-
+        """Have the configured model describe stored prose, of a session or of all; by default, one round."""
         id_ = None if session is None else self._parts.conversation_id(session)
-        return self._parts.describing.run(id_, limit or FILES_PER_ROUND, progress)
+        return self._parts.describing.run(id_, limit or summarisers.FILES_PER_ROUND, progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -371,7 +334,6 @@ class SessionStatus:
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
     held: tuple[TranscriptDecision, ...]
-    #: Transcripts that the user has refused.
     refused: tuple[TranscriptDecision, ...] = ()
     #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
@@ -391,16 +353,9 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
     quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
-        conversation,
-        archive.messages.last_seq(conversation.id),
-        len(archive.context.items(conversation.id)),
-        archive.context_tokens(conversation.id),
-        archive.ingest.state(conversation.id),
-        debt,
-        archive.context.last_fold_at(conversation.id),
-        archive.transcripts.checkpoint(conversation.id),
-        tuple(held),
-        tuple(refused),
-        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
+        conversation, archive.messages.last_seq(conversation.id), len(archive.context.items(conversation.id)),
+        archive.context_tokens(conversation.id), archive.ingest.state(conversation.id), debt,
+        archive.context.last_fold_at(conversation.id), archive.transcripts.checkpoint(conversation.id), tuple(held),
+        tuple(refused), tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
         None if kept is None else kept.budget,
-    )
+    )  # fmt: skip

@@ -1,7 +1,4 @@
-"""Backups of an archive: complete copies made while it is in use, and restored on request.
-
-A backup has the database; its payloads are in a folder next to it.
-"""
+"""Backups of an archive: complete copies made while it is in use, with its payloads next to them, and restored."""
 
 from __future__ import annotations
 
@@ -38,7 +35,7 @@ _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
 _STAMP = "%Y%m%dT%H%M%SZ"
 _NAMED = re.compile(r"\.([a-z0-9][a-z0-9-]{0,39})-(\d{8}T\d{6}Z)-([0-9a-f]{6})\.bak")
 #: Another process that holds the file longer than this counts as using it.
-_PATIENCE_MS = 2_000
+PATIENCE_MS = 2_000
 _MEMORY = ":memory:"
 _LEFTOVER_SECONDS = 3600
 #: Above this number of folders, one global sync replaces a sync of each folder.
@@ -147,9 +144,6 @@ def list_backups(archive_path: str) -> list[Backup]:
     return sorted(found, key=lambda backup: backup.made_at, reverse=True)
 
 
-# --- restore ------------------------------------------------------------------------------------------------
-
-
 def inspect_backup(source: Path, check: Callable[[Archive], Sequence[str]]) -> ArchiveCounts:
     """Check that a backup is complete; `ArchiveCorrupt` says what is wrong with it. Read-only."""
     if not source.is_file():
@@ -187,7 +181,7 @@ def restore_backup(
         _put_in_place(source, place, progress)
         return RestoreReport(place, source, None, None, after, files)
     try:
-        database = open_any_database(str(place), _PATIENCE_MS)
+        database = open_any_database(str(place), PATIENCE_MS)
     except (NotAnArchive, ArchiveCorrupt):
         return replace(_replace_damaged(source, place, after, now, progress), files=files)
     try:
@@ -254,9 +248,6 @@ def sweep_leftovers(target: Path) -> None:
 def _write_error(target: Path, error: OSError) -> ArchiveError:
     kind = ArchiveFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else ArchiveDenied
     return kind(f"no copy can be made at {str(target)!r}: {error.strerror}")
-
-
-# --- payloads -----------------------------------------------------------------------------------------------
 
 
 def backup_folder(backup: Path) -> Path:
@@ -346,7 +337,6 @@ def _copy_names(source: Path, target: Path, names: set[str], touched: list[Path]
 
 @contextmanager
 def _synced_folders() -> Iterator[list[Path]]:
-    """Collects changed folders and syncs them when the block ends."""
     touched: list[Path] = []
     yield touched
     if len(touched) > _MANY_FOLDERS and sys.platform == "linux":  # waits for all disks

@@ -124,10 +124,7 @@ class Browse(EngineGroup):
         whole: bool = False,
         within: Collection[int] | None = None,
     ) -> Page[SummaryRow]:
-        """A page of summaries of one conversation or of all, newest first; with `whole` their whole texts.
-
-        With `within`, of these conversations only.
-        """
+        """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
         return self._archive.within(within).listings.summaries(
             limit, start, conversation_id=conversation_id, depth=depth, kind=kind, span=span, whole=whole
         )

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
 Severity: TypeAlias = Literal["problem", "warning", "note"]
-#: How many ids of a finding are listed.
 MAX_NAMED_IDS = 20
 
 
@@ -51,7 +50,6 @@ class DoctorFinding:
     #: The remedy, as a command if there is one.
     remedy: str = ""
     conversation_id: int | None = None
-    #: The ids concerned, up to twenty.
     ids: Sequence[str] = ()
 
     def __post_init__(self) -> None:
@@ -148,7 +146,6 @@ def examine(
 
 
 def _structure(archive: Archive) -> Iterator[DoctorFinding]:
-    """Missing or changed tables, broken references, cycles, and rows that violate a rule."""
     checks = archive.checks
     for offender in checks.integrity():
         if offender.table == "database" or "index" not in offender.table:
@@ -174,7 +171,6 @@ def _structure(archive: Archive) -> Iterator[DoctorFinding]:
 
 
 def _changed(archive: Archive) -> Iterator[DoctorFinding]:
-    """Rows that differ from what was written."""
     checks, digests = archive.checks, archive.row_digests
     if ids := list(digests.changed_messages()):
         message = f"messages that differ from what was written: {len(ids):,}, from msg#{ids[0]} on"

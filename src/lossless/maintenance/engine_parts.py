@@ -1,6 +1,4 @@
-"""What `Engine` and its groups share: archive, settings, clock, compactor, session lookup, and the background thread
-for pending compaction; and `engine.host` for hosts.
-"""
+"""What `Engine` and its groups share, the background thread for pending compaction, and `engine.host` for hosts."""
 
 from __future__ import annotations
 
@@ -9,6 +7,7 @@ import threading
 from collections.abc import Iterable, Mapping
 from datetime import UTC
 from functools import cached_property, update_wrapper, wraps
+from importlib import import_module
 from inspect import Parameter, iscoroutinefunction, isfunction, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
@@ -48,6 +47,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+class LazyModule:
+    """A module that is imported when one of its names is first used, so that small reads start fast."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(import_module(self._name), name)
+
+
 class EngineGroup:
     """A group of an engine's methods, such as `engine.browse`."""
 
@@ -85,7 +94,6 @@ _TEXT = (str,), "a text"
 _NUMBER = (int, float), "a number"
 _PATH = (str, PathLike), "the path of a file"
 _MESSAGES = (list, Iterable), "a list of messages"
-#: What the parameters of an engine's methods take.
 _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
     **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
@@ -135,10 +143,7 @@ def check_methods(kind: type[T]) -> type[T]:
 
 
 class EngineParts:
-    """The archive and everything that works on it, shared by `Engine` and its groups.
-
-    Parts that only some calls need are loaded on first use, so that small reads start fast.
-    """
+    """The archive and everything that works on it; parts that only some calls need are loaded on first use."""
 
     def __init__(
         self,
@@ -267,17 +272,10 @@ class EngineParts:
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
         """Log the result of a compaction."""
         self.log.log(
-            event,
-            "info" if report.ok else "warning",
-            conversationId=conversation_id,
-            reason=report.reason,
-            stop=report.stop,
-            summaries=len(report.summary_ids),
-            calls=report.calls,
-            tokensBefore=report.tokens_before,
-            tokensAfter=report.tokens_after,
-            historyBudget=None if report.history is None else report.history.tokens,
-        )
+            event, "info" if report.ok else "warning", conversationId=conversation_id, reason=report.reason,
+            stop=report.stop, summaries=len(report.summary_ids), calls=report.calls, tokensBefore=report.tokens_before,
+            tokensAfter=report.tokens_after, historyBudget=None if report.history is None else report.history.tokens,
+        )  # fmt: skip
         return report
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:
@@ -290,14 +288,14 @@ class EngineParts:
     def extract_stale(self, conversation_id: int) -> None:
         """Extract summaries again whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.stale_summaries import extract_stale
+            from lossless.maintenance.surgery.rewriting import extract_stale
 
             extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
 
     def write_stale(self, conversation_id: int) -> None:
         """Before a compaction, rewrite all summaries whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.stale_summaries import write_stale
+            from lossless.maintenance.surgery.rewriting import write_stale
 
             write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
 
@@ -385,7 +383,6 @@ class BackgroundWorker:
         return waiting
 
 
-#: The state key of the last prompt of a model.
 _LAST_PROMPT = "last_prompt:"
 
 

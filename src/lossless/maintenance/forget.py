@@ -10,7 +10,7 @@ import json
 import os
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -30,7 +30,7 @@ from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
 from lossless.store.database import drop_wal
-from lossless.store.maintenance.deletion import ConversationRemover, DatabaseScan, TextRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, DatabaseScan
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
 from lossless.store.rows import storable_json
@@ -50,7 +50,6 @@ if TYPE_CHECKING:
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]
-#: Encodings of text in files.
 TEXT_ENCODINGS = ("utf-8", "utf-16-le", "utf-16-be")
 #: A text of at least this length is unique: forgotten in one conversation, it is forgotten in all.
 MIN_UNIQUE_CHARS = 40
@@ -119,30 +118,18 @@ class ForgetTools:
 _AffectedMessage: TypeAlias = "tuple[StoredMessage, Message, Sequence[tuple[Version, Message]], bool, Sequence[str]]"
 
 
-def plan_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
-    """What a forget would change; read-only."""
-    with tools.archive.reading():
-        work = _Forgetting(tools, wanted)
-        for found in work.found():
-            work.count(found)
-        work.rewrite_files(dry_run=True)
-        work.rewrite_summaries(dry_run=True)
-        work.rewrite_other_tables(dry_run=True)
-        return work.touched()
-
-
-def apply_forget(tools: ForgetTools, wanted: ForgetRequest) -> ForgetChanges:
-    """Forget in one transaction; `finish_forget` deletes the payloads and vacuums the file."""
-    with tools.archive.writing():
-        work = _Forgetting(tools, wanted)
+def run_forget(tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool = False) -> ForgetChanges:
+    """Forget in one transaction, or say what that would change; `finish_forget` deletes the payloads."""
+    with tools.archive.reading() if dry_run else tools.archive.writing():
+        work = _Forgetting(tools, wanted, dry_run=dry_run)
         found = list(work.found())
         work.rewrite_files()
         for one in found:
-            work.count(one)
             work.rewrite(one)
         work.rewrite_summaries()
         work.rewrite_other_tables()
-        work.settle()
+        if not dry_run:
+            work.settle()
         return work.touched()
 
 
@@ -151,7 +138,7 @@ def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
     rounds = tools.archive.tombstones.rounds()
     if not rounds:
         return None
-    touched = apply_forget(tools, ForgetRequest(rounds=rounds))
+    touched = run_forget(tools, ForgetRequest(rounds=rounds))
     return replace(touched, left=(*touched.left, *finish_forget(tools)))
 
 
@@ -160,11 +147,8 @@ def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) ->
 
 
 def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
-    """Delete the payloads of what was forgotten, and vacuum the file; returns what is left.
-
-    An interrupted forget continues here.
-    """
-    work, remaining = TextRemover(tools.archive), []
+    """Delete the payloads of what was forgotten, and vacuum the file; returns what is left, for another run."""
+    work, remaining = ArchiveRemover(tools.archive), []
     for path in work.pending or ():
         place, vault = Path(path), tools.vault
         if vault is None or place.parent.parent != vault.root:
@@ -183,11 +167,9 @@ def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
 
 
 class _Forgetting:
-    """One forget in one archive."""
-
-    def __init__(self, tools: ForgetTools, wanted: ForgetRequest) -> None:
-        self._tools, self._wanted = tools, wanted
-        self._archive, self._store = tools.archive, TextRemover(tools.archive)
+    def __init__(self, tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool) -> None:
+        self._tools, self._wanted, self._dry_run = tools, wanted, dry_run
+        self._archive, self._store = tools.archive, ArchiveRemover(tools.archive)
         self._cut = wanted.cut
         self._cut_loosely = masking.loose_cutter(wanted.phrases)
         #: Messages that lose all text.
@@ -208,8 +190,6 @@ class _Forgetting:
         #: Files that were replaced, and files of deleted messages.
         self._files: dict[str, str] = {}
         self._gone: set[str] = set()
-
-    # --- search ---------------------------------------------------------------------------------------
 
     def found(self) -> Iterator[_AffectedMessage]:
         """Every message that loses text, or one of its versions does."""
@@ -248,17 +228,14 @@ class _Forgetting:
             return None
         return stored, fresh, made, recipe is not None, ()
 
-    def count(self, found: _AffectedMessage) -> None:
-        stored, _, versions, _, file_ids = found
+    def rewrite(self, found: _AffectedMessage) -> None:
+        stored, fresh, old_versions, has_files, file_ids = found
         self._changed[stored.id] = stored.conversation_id
         self._emptied += stored.id in self._whole
-        self._versions += len(versions)
+        self._versions += len(old_versions)
         self._gone.update(file_ids)
-
-    # --- messages -------------------------------------------------------------------------------------
-
-    def rewrite(self, found: _AffectedMessage) -> None:
-        stored, fresh, old_versions, has_files, _ = found
+        if self._dry_run:
+            return
         archive, now = self._archive, self._tools.now
         conversation, vault = archive.conversations.get(stored.conversation_id), self._tools.vault
         policy = None if vault is None else PayloadPolicy(vault, self._tools.threshold_tokens)
@@ -275,9 +252,7 @@ class _Forgetting:
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
         archive.versions.replace(conversation, stored.id, new, versions, digest=words_digest(fresh), notes=notes)
 
-    # --- files ----------------------------------------------------------------------------------------
-
-    def rewrite_files(self, *, dry_run: bool = False) -> None:
+    def rewrite_files(self) -> None:
         """Write payloads without the phrases next to the originals, which are deleted when unreferenced."""
         vault = self._tools.vault
         if vault is None or not self._wanted.cuts:
@@ -297,17 +272,14 @@ class _Forgetting:
                 continue
             if (fresh := self._cut(text)) is text:
                 continue
-            self._files[file.id] = ""
-            if not dry_run:
-                data = fresh.encode()
-                id_ = self._files[file.id] = file_id(file.conversation_id, data)
+            data = fresh.encode()
+            id_ = self._files[file.id] = "" if self._dry_run else file_id(file.conversation_id, data)
+            if id_:
                 place = vault.write(file.conversation_id, id_, storage_extension(file.name, file.mime), data)
                 lines = None if file.line_count is None else file.line_count - text.count("\n") + fresh.count("\n")
                 name, summary = (given and self._cut(given) for given in (file.name, file.exploration_summary))
                 row = replace(file, id=id_, byte_size=len(data), line_count=lines, storage_uri=str(place), name=name)
                 self._archive.files.add([replace(row, exploration_summary=summary)])
-
-    # --- summaries ------------------------------------------------------------------------------------
 
     def _clean(self, summary: Summary) -> str:
         """A summary's text without phrases, in any spelling, and with the new names of files."""
@@ -322,10 +294,8 @@ class _Forgetting:
             text = text.replace(old, masking.FORGOTTEN)
         return text
 
-    def rewrite_summaries(self, *, dry_run: bool = False) -> None:
-        """Rewrite summaries from what is left; a model's loses the phrase now and is rewritten at the next
-        compaction.
-        """
+    def rewrite_summaries(self) -> None:
+        """Rewrite summaries from what is left; a model's loses the phrase now, and is rewritten later."""
         operations, affected, again = SurgeryWrites(self._archive), [], []
         leaves = self._archive.summaries.leaves_over(list(self._changed))
         above, files_gone = set(operations.above(leaves)) if leaves else set(), {*self._files, *self._gone}
@@ -335,7 +305,7 @@ class _Forgetting:
                 affected.append(summary)
         for summary in affected:
             is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or bool(self._whole))
-            if dry_run:
+            if self._dry_run:
                 self._rewritten += is_extracted
                 self._cut_summaries += not is_extracted and self._clean(summary) != summary.content
                 continue
@@ -347,7 +317,7 @@ class _Forgetting:
                 operations.write(summary.id, text, estimate_tokens(text), model, files)
                 self._rewritten += is_extracted
                 self._cut_summaries += not is_extracted
-        if not dry_run:
+        if not self._dry_run:
             operations.recount([summary.id for summary in affected])
             self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
             self._archive.summaries.clear_stale(again)
@@ -361,19 +331,16 @@ class _Forgetting:
             return (masking.FORGOTTEN, EXTRACTIVE_MODEL) if self._whole else (self._clean(summary), summary.model)
         return self._clean(replace(summary, content=written.text)), EXTRACTIVE_MODEL
 
-    # --- everything else ------------------------------------------------------------------------------
-
-    def rewrite_other_tables(self, *, dry_run: bool = False) -> None:
-        """Remove phrases from every other table."""
+    def rewrite_other_tables(self) -> None:
         if not self._wanted.cuts:
             return
-        for table, reason in self._store.rewrite_cells(self._cut, dry_run=dry_run):
+        for table, reason in self._store.rewrite_cells(self._cut, dry_run=self._dry_run):
             if reason is None:
                 self._elsewhere[table] += 1
             else:
                 self._left.append(reason)
-        records = self._store.rewrite_records(lambda record: masking.cut_json(record, self._cut), dry_run=dry_run)
-        if records:
+        cut = partial(masking.cut_json, cut=self._cut)
+        if records := self._store.rewrite_records(cut, dry_run=self._dry_run):
             self._elsewhere["transcript_records"] += records
 
     def settle(self) -> None:
@@ -409,9 +376,6 @@ class _Forgetting:
         )  # fmt: skip
 
 
-_MEMORY = ":memory:"
-
-
 @dataclass(frozen=True, slots=True)
 class ForgetReport:
     """What was forgotten, or would be: in the archive, and in each backup by its path."""
@@ -435,15 +399,14 @@ def forget_request(
     """The request of a user; BadInput for phrases that are too short, NotFound for unknown ids."""
     if not (phrases or message_ids or session_names):
         raise BadInput("say what to forget: phrases, messages or sessions")
-    there = {stored.id for stored in archive.messages.many(message_ids)}
-    for id_ in message_ids:
-        if id_ not in there:
-            raise NotFound("message", id_)
-    held = [held for held in ConversationRemover(archive.database).held() if held.name in session_names]
+    named, store, whole = archive.messages.many(message_ids), ArchiveRemover(archive), set[ForgottenMessage]()
+    for id_ in sorted(set(message_ids) - {stored.id for stored in named}):
+        raise NotFound("message", id_)
+    held = [held for held in store.held() if held.name in session_names]
     for name in set(session_names) - {one.name for one in held}:
         raise NotFound("session", name)
-    ids, store, whole = tuple(one.id for one in held), TextRemover(archive), set[ForgottenMessage]()
-    for stored in archive.messages.many(message_ids):  # long messages are recognised everywhere, short ones only there
+    ids = tuple(one.id for one in held)
+    for stored in named:  # long messages are recognised everywhere, short ones only there
         is_unique = len(stored.message.content) >= MIN_UNIQUE_CHARS
         where = EVERYWHERE if is_unique else stored.conversation_id
         for _, conversation_id, print_ in store.fingerprints([stored.id]):
@@ -463,7 +426,7 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
     if not dry_run:
         with archive.writing():  # check for write access before a backup is changed
             pass
-    for one in [] if archive.path == _MEMORY else backups.list_backups(archive.path):
+    for one in [] if archive.path == ":memory:" else backups.list_backups(archive.path):
         try:
             touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
         except (LosslessError, OSError) as error:
@@ -472,11 +435,9 @@ def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool
         remaining += [f"backup {one.path}: {reason}" for reason in more]
         if not touched.is_nothing:
             found.append((one.path, touched))
-    is_resumed = TextRemover(archive).pending is not None
-    touched = plan_forget(tools, asked) if dry_run else apply_forget(tools, asked)
-    remaining += touched.left
-    if not dry_run:
-        remaining += finish_forget(tools)
+    is_resumed = ArchiveRemover(archive).pending is not None
+    touched = run_forget(tools, asked, dry_run=dry_run)
+    remaining += touched.left if dry_run else (*touched.left, *finish_forget(tools))
     return ForgetReport(touched, tuple(found), tuple(remaining), is_resumed)
 
 
@@ -486,13 +447,13 @@ def _in_backup(
     """The same in a backup, whose payloads are in its own folder; unchanged when it has none of it."""
     quiet = replace(tools, vault=Vault(backups.backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
-        found = plan_forget(replace(quiet, archive=archive), asked)
-        is_half_done = TextRemover(archive).pending is not None
+        found = run_forget(replace(quiet, archive=archive), asked, dry_run=True)
+        is_half_done = ArchiveRemover(archive).pending is not None
     if dry_run or (found.is_nothing and not found.left and not is_half_done):
         return found, found.left
     with Archive.open(path) as archive:
         work = replace(quiet, archive=archive)
-        touched = apply_forget(work, asked)
+        touched = run_forget(work, asked)
         remaining = (*touched.left, *finish_forget(work))
         drop_wal(archive.database)
     return touched, remaining
@@ -576,7 +537,6 @@ def _trace(phrase: int, path: Path, place: str) -> dict[str, int | str]:
 
 
 def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:
-    """The numbers of the phrases in the bytes of a file."""
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
     tail = b""

@@ -1,7 +1,4 @@
-"""Records about prompts: the evidence chosen for a user message, and a receipt for each prompt.
-
-`recall` finds evidence and `context` shows it; this passes it on and stores it.
-"""
+"""Records about prompts: the evidence chosen for a user message, and a receipt for each prompt."""
 
 from __future__ import annotations
 
@@ -146,7 +143,6 @@ class EvidenceMemory:
 
 
 def _block_tokens(content: str) -> int:
-    """The tokens of a block as sent, in any format."""
     return max(estimate_tokens(json.dumps(content, ensure_ascii=False)), budget_tokens(content)) + _FRAME_TOKENS
 
 

@@ -1,7 +1,4 @@
-"""The size of an archive's parts, and permanent deletion of conversations on request.
-
-Nothing here runs automatically. A plan is read-only; applying it deletes a hundred conversations per transaction.
-"""
+"""The size of an archive's parts, and permanent deletion of conversations, which is planned first."""
 
 from __future__ import annotations
 
@@ -18,7 +15,7 @@ from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -30,10 +27,7 @@ if TYPE_CHECKING:
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
-    """The ids of all files that other archives keep in an archive's folder.
-
-    Raises BadInput when the other archives are unknown, or one of them cannot be read.
-    """
+    """The ids of files that other archives keep in a folder; BadInput when these are unknown."""
     if not vault.root.is_dir():
         return frozenset()
     users, are_all = vault_users(vault.root)
@@ -175,12 +169,9 @@ def parse_size(text: str) -> int:
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 
-# --- the plan ---------------------------------------------------------------------------------------------
-
-
 def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
     """What a filter would delete; read-only."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     with archive.reading():
         size, free = archive.listings.size()
         held = retention.held()
@@ -225,10 +216,7 @@ def choose_conversations(
 
 
 def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]:
-    """The conversations among these that can be deleted: no remaining one holds anything of theirs.
-
-    `borrowed` has pairs of a conversation and one of whose rows it holds some.
-    """
+    """Those that can be deleted: no other holds anything of theirs, by `borrowed` pairs of holder and owner."""
     pairs = [(holder, owner) for holder, owner in borrowed if owner in meant]
     free = set(meant)
     while used := {owner for holder, owner in pairs if owner in free and holder not in free}:
@@ -236,14 +224,11 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
     return free
 
 
-# --- apply ------------------------------------------------------------------------------------------------
-
-
 def apply_prune(
     archive: Archive, vault: Vault | None, work: PrunePlan, now: datetime, progress: Callable[[int], None] | None = None
 ) -> PruneReport:
     """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     gone: list[ConversationSize] = []
     kept: list[int] = []
     deleted = file_bytes = files_left = 0
@@ -291,12 +276,8 @@ def vacuum_archive(archive: Archive, *, always: bool = False) -> VacuumReport:
     size, free = archive.listings.size()
     if not always and free < _WORTHWHILE * size:
         return VacuumReport(size, size, False, "too little space is free to be worthwhile")
-    reason = ConversationRemover(archive.database).give_back()
+    reason = ArchiveRemover(archive).give_back()
     return VacuumReport(size, archive.listings.size()[0], reason is None, reason)
-
-
-#: Another process that holds the file longer than this counts as using it.
-_PATIENCE_MS = 2_000
 
 
 def adopt_archive(
@@ -306,7 +287,7 @@ def adopt_archive(
 
     Returns the sizes, the backup and the counts. Raises `ArchiveLocked` while another process has the file open.
     """
-    with Archive.open(path, busy_timeout_ms=_PATIENCE_MS) as archive:
+    with Archive.open(path, busy_timeout_ms=backup.PATIENCE_MS) as archive:
         archive.catch_up(progress=progress)
         with other_programs.exclusive_access(archive.database):
             before, (size, _) = archive.listings.counts(), archive.listings.size()
@@ -372,10 +353,10 @@ class SizeReport:
 
 def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, count_pages: bool = True) -> SizeReport:
     """The size of each part; reads every page once and writes nothing."""
-    retention = ConversationRemover(archive.database)
+    retention = ArchiveRemover(archive)
     with archive.reading():
         size, free = archive.listings.size()
-        pages = retention.pages() if count_pages else None
+        pages = retention.page_sizes() if count_pages else None
         tables = retention.texts() if pages is None else pages
         messages, text = retention.message_text()
         by_kind = retention.summary_text()

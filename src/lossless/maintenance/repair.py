@@ -1,6 +1,4 @@
-"""Repairs of the doctor: reindex, rebuild derived rows, rewrite broken summaries, delete abandoned conversations and
-close pending compactions. Each is planned first, then applied.
-"""
+"""Repairs of the doctor: of the index, derived rows, broken summaries, abandoned conversations, pending compactions."""
 
 from __future__ import annotations
 
@@ -23,7 +21,7 @@ from lossless.maintenance.surgery.rewriting import (
     summary_in_conversation,
 )
 from lossless.store.files import payload_digest
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
@@ -86,7 +84,6 @@ def plan_repair(
     return work, doubts
 
 
-#: Rows per transaction.
 REINDEX_BATCH = 500
 
 
@@ -256,13 +253,11 @@ def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> Rebui
     return RebuildPlan(contexts, sources, miscounted, counters)
 
 
-#: The filters by name, with their descriptions.
 CLEAN_FILTERS = {
     "archived_subagents": "closed conversations of sub-agents",
     "cron_sessions": "runs of cron jobs, closed or inactive for a day",
     "null_subagent_context": "conversations without a key that begin like a sub-agent's, closed or inactive for a day",
 }
-#: All of them together.
 ALL_FILTERS = "all"
 #: An open conversation that was inactive for so long, and is not leased, will not continue.
 SILENCE = timedelta(days=1)
@@ -310,7 +305,7 @@ def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) ->
     at = now or datetime.now(UTC)
     with archive.reading():
         ids = deletable(archive, filter_id, at)
-        held = ConversationRemover(archive.database).held() if ids else []
+        held = ArchiveRemover(archive).held() if ids else []
         return CleanPlan(filter_id, tuple(one for one in held if one.id in ids), at)
 
 
@@ -318,7 +313,7 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
     """The conversations that a filter, or any, selects, without those whose rows another remaining one needs."""
     names = [name for name in CLEAN_FILTERS if filter_id in (name, ALL_FILTERS)]
     ids = {id_ for name in names for id_ in archive.checks.matching(name, now, SILENCE)}
-    return not_in_use(ids, ConversationRemover(archive.database).borrowed()) if ids else ids
+    return not_in_use(ids, ArchiveRemover(archive).borrowed()) if ids else ids
 
 
 def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
@@ -328,10 +323,10 @@ def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuu
         with applying(archive, work.at, backup, "doctor-clean") as step:
             copy = step.backup
             step.check(work, plan_clean(archive, work.filter_id, work.at))
-            ConversationRemover(archive.database).delete([held.id for held in work.conversations], work.at)
+            ArchiveRemover(archive).delete([held.id for held in work.conversations], work.at)
             if hanging := archive.checks.broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
-    refusal = ConversationRemover(archive.database).give_back() if vacuum else None
+    refusal = ArchiveRemover(archive).give_back() if vacuum else None
     messages = sum(held.messages for held in work.conversations)
     return CleanReport(len(work.conversations), messages, copy, vacuum and refusal is None, refusal)
 

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
@@ -40,7 +41,7 @@ from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.paths import expand_path, fsync_path
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -143,10 +144,7 @@ def _stored_forms(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[
 
 
 def shorten_transcript(data: bytes, tail_count: int) -> tuple[bytes, int, list[TranscriptRecord]]:
-    """A transcript with its newest messages only, how many these are, and all dropped records in file order.
-
-    Abandoned branches are dropped as well. Raises `UnsafeTranscript` when it cannot be rewritten.
-    """
+    """A transcript with its newest messages only, how many these are, and all dropped records in order."""
     records = parse_records(data)
     path = leaf_path_of(records)
     start = _tail_start(path, tail_count)
@@ -176,7 +174,6 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
 
 
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
-    """The lines of these records, each with the previous one as its parent."""
     before: str | None = None
     for record in kept:
         raw = data[record.start : record.end]
@@ -266,15 +263,9 @@ def rotate_transcript(
     return RotateReport(path, True, None, len(data), size, kept, gone, look.backup, read)
 
 
-# --- the file ---------------------------------------------------------------------------------------------
-
-
 @contextmanager
 def _open_transcript(path: Path) -> Iterator[tuple[int, os.stat_result, bytes]]:
-    """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes.
-
-    Raises `UnsafeTranscript` otherwise.
-    """
+    """A transcript that may be replaced, kept open to detect later changes: its handle, status and bytes."""
     if path.is_symlink():
         raise UnsafeTranscript("it is a link")
     try:
@@ -353,43 +344,29 @@ def _write(handle: int, data: bytes) -> None:
         view = view[os.write(handle, view) :]
 
 
-# --- other records ------------------------------------------------------------------------------------------
-
-
-def record_keeper(
-    archive: Archive, conversation_id: int
-) -> Callable[[Iterable[tuple[str | None, str, JsonObject]]], None]:
-    """Stores records of a transcript that are not messages, except those already stored verbatim.
-
-    One that differs from the stored one with its id is stored without an id.
-    """
-    retention = ConversationRemover(archive.database)
+def keep_records(archive: Archive, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
+    """Store records that are not messages; one that differs from the stored one with its id without an id."""
+    retention, age = ArchiveRemover(archive), newest_generation(archive, conversation_id)
     kept: set[bytes] | None = None
-
-    def keep(records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
-        nonlocal kept
-        age = newest_generation(archive, conversation_id)
-        rest = ((with_generation(id_, age), kind, record) for id_, kind, record in records)
-        while page := list(islice(rest, _PAGE)):
-            ids = [id_ for id_, _, _ in page if id_ is not None]
-            rows = archive.messages.known_entries(conversation_id, ids)
-            others = retention.kept_records(conversation_id, ids)
-            if others and kept is None:
-                kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
-            new: list[tuple[str | None, str, JsonObject]] = []
-            for id_, kind, record in page:
-                if id_ is None or (id_ not in rows and id_ not in others):
-                    is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
-                    new.append((None if is_generated else id_, kind, record))
-                    continue
-                found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
-                is_row = found is not None and found[0] == rows[id_].fingerprint
-                if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
-                    new.append((None, kind, record))
-            with archive.writing():
-                archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
-
-    return keep
+    rest = ((with_generation(id_, age), kind, record) for id_, kind, record in records)
+    while page := list(islice(rest, _PAGE)):
+        ids = [id_ for id_, _, _ in page if id_ is not None]
+        rows = archive.messages.known_entries(conversation_id, ids)
+        others = retention.kept_records(conversation_id, ids)
+        if others and kept is None:
+            kept = {_digest(record) for _, _, record in archive.transcripts.records(conversation_id)}
+        new: list[tuple[str | None, str, JsonObject]] = []
+        for id_, kind, record in page:
+            if id_ is None or (id_ not in rows and id_ not in others):
+                is_generated = id_ is not None and id_.startswith(GENERATED_ID_PREFIX)
+                new.append((None if is_generated else id_, kind, record))
+                continue
+            found = _identity(archive, conversation_id, _message_in(record)) if id_ in rows else None
+            is_row = found is not None and found[0] == rows[id_].fingerprint
+            if not is_row and (kept is None or kept.isdisjoint(map(_digest, (record, _message_in(record))))):
+                new.append((None, kind, record))
+        with archive.writing():
+            archive.transcripts.keep_records(conversation_id, mask_records(archive, new))
 
 
 def _message_in(record: JsonObject) -> JsonObject:
@@ -402,47 +379,37 @@ def _digest(record: JsonObject) -> bytes:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-# --- completeness -------------------------------------------------------------------------------------------
-
-
-def unstored_finder(archive: Archive, conversation_id: int) -> Callable[[Iterable[RecordedMessage]], str | None]:
-    """Finds messages of a transcript that a conversation does not have, by entry id, else by text.
+def why_unstored(archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage]) -> str | None:
+    """Names a message of a transcript that a conversation does not have, by entry id, else by text.
 
     What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
     from another program refuses as a whole.
     """
-    retention = ConversationRemover(archive.database)
-    kind = imported_from(archive.conversations.get(conversation_id).session)
-
-    def first_unstored(messages: Iterable[RecordedMessage]) -> str | None:
-        if kind is not None:
-            return foreign_kind_reason(kind)
-        known: Counter[bytes] = Counter()
-        unknown: Counter[bytes] = Counter()
-        identities: dict[bytes, tuple[str, str | None]] = {}
-        rest = iter(messages)
-        while page := list(islice(rest, _PAGE)):
-            ids = [entry_id for entry_id, _ in page if entry_id is not None]
-            rows = archive.messages.known_entries(conversation_id, ids)
-            known.update(row.fingerprint for row in rows.values())
-            kept = {*rows, *retention.kept_records(conversation_id, ids)}
-            for entry_id, message in page:
-                found = None if entry_id in kept else _identity(archive, conversation_id, message)
-                if found is not None:
-                    unknown[found[0]] += 1
-                    identities.setdefault(found[0], (found[1], entry_id))
-        for mark, count in unknown.items():
-            identity, entry_id = identities[mark]
-            wanted = known[mark] + count
-            if len(archive.messages.seqs_of_identity(conversation_id, identity, wanted)) < wanted:
-                return f"entry {entry_id or '(without an id)'} is not in the archive"
-        return None
-
-    return first_unstored
+    if (kind := imported_from(archive.conversations.get(conversation_id).session)) is not None:
+        return foreign_kind_reason(kind)
+    known: Counter[bytes] = Counter()
+    unknown: Counter[bytes] = Counter()
+    identities: dict[bytes, tuple[str, str | None]] = {}
+    retention, rest = ArchiveRemover(archive), iter(messages)
+    while page := list(islice(rest, _PAGE)):
+        ids = [entry_id for entry_id, _ in page if entry_id is not None]
+        rows = archive.messages.known_entries(conversation_id, ids)
+        known.update(row.fingerprint for row in rows.values())
+        kept = {*rows, *retention.kept_records(conversation_id, ids)}
+        for entry_id, message in page:
+            found = None if entry_id in kept else _identity(archive, conversation_id, message)
+            if found is not None:
+                unknown[found[0]] += 1
+                identities.setdefault(found[0], (found[1], entry_id))
+    for mark, count in unknown.items():
+        identity, entry_id = identities[mark]
+        wanted = known[mark] + count
+        if len(archive.messages.seqs_of_identity(conversation_id, identity, wanted)) < wanted:
+            return f"entry {entry_id or '(without an id)'} is not in the archive"
+    return None
 
 
 def _identity(archive: Archive, conversation_id: int, body: JsonObject) -> tuple[bytes, str] | None:
-    """The identity of a message; None for one that is never stored."""
     try:
         (kept,) = mask_items(archive, conversation_id, [formats.decode(body, "openclaw")])
         message = cast("Message", kept)
@@ -497,11 +464,7 @@ class Rotation(EngineGroup):
         backup: bool = True,
         dry_run: bool = False,
     ) -> RotateReport:
-        """Rewrite a session's transcript to its tail, once all of it is stored; `.reason` says why not.
-
-        For a host that reads its transcripts itself, `reconcile` imports this one first, and `checkpoint` imports it
-        again afterwards.
-        """
+        """Rewrite a session's transcript to its tail, once all of it is stored; see `Engine.rotate`."""
         found = self._parts.find(session)
         found = None if found is None else self._archive.conversations.get(found.id)
         point = None if found is None else self._archive.transcripts.checkpoint(found.id)
@@ -531,15 +494,10 @@ class Rotation(EngineGroup):
         if dry_run:
             return plan_rotation(place, tail_count)
         return rotate_transcript(
-            place,
-            tail_count,
-            unstored_finder(self._archive, conversation.id),
-            reconcile=reconcile or import_it,
-            compact=lambda: self._folded(conversation),
-            keep=record_keeper(self._archive, conversation.id),
-            backup=(lambda: self._parts.copy(ROLLING).path) if backup else None,
-            checkpoint=checkpoint or import_again,
-        )
+            place, tail_count, partial(why_unstored, self._archive, conversation.id), reconcile=reconcile or import_it,
+            compact=lambda: self._folded(conversation), keep=partial(keep_records, self._archive, conversation.id),
+            backup=(lambda: self._parts.copy(ROLLING).path) if backup else None, checkpoint=checkpoint or import_again,
+        )  # fmt: skip
 
     def _why_not(self, found: Conversation | None, place: Path, followed: Path | None) -> str | None:
         """Why a transcript of this conversation is not rewritten now, before anything is read."""
@@ -575,8 +533,6 @@ class Rotation(EngineGroup):
             if not report.summary_ids or report.stop == "nothing left":
                 return None
         return None
-
-    # --- automatic rotation ---
 
     def at_start(self, state_dir: str | os.PathLike[str]) -> StartRotationReport:
         """Shorten large transcripts below a host's state folder, by the settings."""
@@ -615,13 +571,11 @@ class Rotation(EngineGroup):
         return self._rotate_one("runtime", item, mode, backup, failed)[0]
 
     def _limits(self, mode: RotationMode) -> tuple[int, RotationMode]:
-        """From which size on a transcript is large, and what happens then."""
         settings = self._parts.settings
         enabled = settings.auto_rotate_session_files_enabled
         return settings.auto_rotate_session_files_size_bytes, mode if enabled else "off"
 
     def _candidates(self, indexed: Iterable[IndexedSession]) -> list[RotationCandidate]:
-        """The indexed transcripts that active conversations follow, with their sizes."""
         followed = {
             os.path.realpath(path): self._archive.conversations.get(id_)
             for id_, path, *_ in self._archive.transcripts.tracked()

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from lossless.errors import BadInput, LosslessError, NotFound
-from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.maintenance.engine_parts import EngineGroup, LazyModule, forward
 from lossless.model.conversations import as_session
 from lossless.store.conversations import Conversations, TranscriptRecords
 
@@ -19,6 +19,11 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
+    from lossless.ingest import run as ingest_run
+    from lossless.ingest import sessions
+    from lossless.ingest.transcripts import bootstrap as bootstrapping
+    from lossless.ingest.transcripts import entries as transcript_entries
+    from lossless.ingest.transcripts import following, reading
     from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
@@ -26,6 +31,13 @@ if TYPE_CHECKING:
     from lossless.model.messages import MessageLike
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
     from lossless.store.conversations import Checkpoint
+else:
+    bootstrapping = LazyModule("lossless.ingest.transcripts.bootstrap")
+    following = LazyModule("lossless.ingest.transcripts.following")
+    ingest_run = LazyModule("lossless.ingest.run")
+    reading = LazyModule("lossless.ingest.transcripts.reading")
+    sessions = LazyModule("lossless.ingest.sessions")
+    transcript_entries = LazyModule("lossless.ingest.transcripts.entries")
 
 #: More messages than this at once are not a turn; turns are compacted when due.
 _TURN = 500
@@ -60,13 +72,9 @@ class HostTranscripts(EngineGroup):
         marks: entries after the stored mark are new, and a page that leaves a gap is rejected (`.status == "failed"`).
         Permanently deleted messages are imported only with `again`.
         """
-        from lossless.ingest.transcripts import reading
-        from lossless.ingest.transcripts.bootstrap import store_page
-        from lossless.ingest.transcripts.following import TranscriptReport
-
         session = as_session(session)
         if (reason := self._parts.no_writes(session)) is not None:
-            return TranscriptReport(None, "excluded", reason=reason)
+            return following.TranscriptReport(None, "excluded", reason=reason)
         if accept and (waiting := self._held_for(session, transcript)) is not None:
             return self.accept(*waiting)
         is_first = fold and self._is_first(session)
@@ -77,7 +85,7 @@ class HostTranscripts(EngineGroup):
             raise BadInput(f"transcript must be the path of a file or its entries, not {type(transcript).__name__}")
         else:
             entries = reading.entries_from_objects(transcript)
-            report = store_page(self._asked(session, accept=accept), entries, after, cursor)
+            report = bootstrapping.store_page(self._asked(session, accept=accept), entries, after, cursor)
             report = self._without_heartbeats(report) if after is None else report
         if report.conversation_id is not None:
             self._parts.extract_stale(report.conversation_id)
@@ -87,19 +95,16 @@ class HostTranscripts(EngineGroup):
 
     def _held_for(self, session: Session, transcript: object) -> tuple[Conversation, str] | None:
         """The conversation and the path of a quarantined transcript that waits to be accepted."""
-        from lossless.ingest.transcripts.following import find_quarantine
-        from lossless.ingest.transcripts.reading import Transcript
-
         found = self._archive.conversations.find(session)
         path = ""
         if isinstance(transcript, str | os.PathLike):
             path = str(Path(transcript).absolute())
-        elif isinstance(transcript, Transcript):
+        elif isinstance(transcript, reading.Transcript):
             path = str(transcript.state.path)
         last = None if found is None else self._archive.transcripts.last_decision(found.id, path)
         if found is None or last is None or last.decision not in ("held", "refused"):
             return None
-        quarantine = find_quarantine(self._archive, found, path, last.header_id)
+        quarantine = following.find_quarantine(self._archive, found, path, last.header_id)
         return None if quarantine is None else (found, path)
 
     def _is_first(self, session: Session) -> bool:
@@ -113,20 +118,17 @@ class HostTranscripts(EngineGroup):
         return (point is not None and bool(point.path)) or self._archive.messages.newest_id(found.id) is None
 
     def _fold_after(self, report: TranscriptReport, limit: int) -> None:
-        """Fold what a reading stored, if it is more than a turn."""
         if report.stored > limit and report.conversation_id is not None:
             self.fold_import(report.conversation_id)
 
     def reconcile(self, session: SessionRef, transcript: str | os.PathLike[str]) -> TranscriptReport:
         """Read a transcript after a turn; a failure is reported, and the turn is stored nevertheless."""
-        from lossless.ingest.transcripts.following import TranscriptReport
-
         try:
             report = self.bootstrap(as_session(session), transcript, fold=False)
             self._fold_after(report, _TURN)
         except (LosslessError, OSError) as error:
             found = self._parts.find(session)
-            return TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
+            return following.TranscriptReport(None if found is None else found.id, "failed", reason=str(error))
         return report
 
     def _asked(
@@ -139,63 +141,55 @@ class HostTranscripts(EngineGroup):
         into: Conversation | None = None,
         progress: Callable[[int], None] | None = None,
     ) -> BootstrapRequest:
-        from lossless.ingest.transcripts.following import BootstrapRequest
-
         keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
-        return BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, progress, into, again)
+        return following.BootstrapRequest(
+            self._archive, session, lane, accept, keep, now, payloads, progress, into, again
+        )
 
     def _read_file(
         self, asked: BootstrapRequest, transcript: str | os.PathLike[str] | Transcript, kind: str | None = None
     ) -> TranscriptReport:
-        from lossless.ingest.transcripts.bootstrap import bootstrap, resume
-        from lossless.ingest.transcripts.reading import open_transcript
-
         found = asked.into or self._archive.conversations.find(asked.session)
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = resume(asked, place) if kind is None and not asked.accept and not asked.again else None
+            resumed = (
+                bootstrapping.resume(asked, place) if kind is None and not asked.accept and not asked.again else None
+            )
             if resumed is not None:
                 return self._with_grown(asked, resumed, place, before)
-            transcript = open_transcript(place, kind)
-        report = self._without_heartbeats(bootstrap(asked, transcript))
+            transcript = reading.open_transcript(place, kind)
+        report = self._without_heartbeats(bootstrapping.bootstrap(asked, transcript))
         return self._with_grown(asked, report, transcript, before)
 
     def _with_grown(
         self, asked: BootstrapRequest, report: TranscriptReport, read: Path | Transcript, before: Checkpoint | None
     ) -> TranscriptReport:
         """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
-        from lossless.ingest.transcripts.bootstrap import store_grown_entries
-        from lossless.ingest.transcripts.entries import entries_of_lane
-        from lossless.ingest.transcripts.reading import appended_entries
-
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
         entries: Iterable[TranscriptLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
-            added = appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
-            entries = list(entries_of_lane(added, asked.lane))
+            added = reading.appended_entries(read, before.kind or "openclaw", before.offset, (before.lines or 0) + 1)
+            entries = list(transcript_entries.entries_of_lane(added, asked.lane))
         else:
             after = self._archive.transcripts.checkpoint(report.conversation_id)
             if not report.replayed and (before is None or before == after):
                 return report
             entries = read.path(asked.lane)
         conversation = self._archive.conversations.get(report.conversation_id)
-        revised, stored = store_grown_entries(asked, conversation, entries)
+        revised, stored = bootstrapping.store_grown_entries(asked, conversation, entries)
         if not revised and not stored:
             return report
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)
 
     def _without_heartbeats(self, report: TranscriptReport) -> TranscriptReport:
-        """After a whole reading, hide old heartbeats if enabled."""
-        from lossless.ingest.run import hide_quiet_history
-
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
             with self._archive.writing():
                 conversation = self._archive.conversations.get(report.conversation_id)
-                hide_quiet_history(self._archive, conversation, self._parts.clock())
+                ingest_run.hide_quiet_history(self._archive, conversation, self._parts.clock())
         return report
 
     def newest(self, session: SessionRef) -> int:
@@ -205,10 +199,8 @@ class HostTranscripts(EngineGroup):
 
     def hide_heartbeat(self, session: SessionRef | int, after: int) -> None:
         """Hide the turn after a message if it is a heartbeat that had nothing to report."""
-        from lossless.ingest.run import hide_heartbeat
-
         with self._archive.writing():
-            hide_heartbeat(self._archive, self._parts.conversation(session), after, self._parts.clock())
+            ingest_run.hide_heartbeat(self._archive, self._parts.conversation(session), after, self._parts.clock())
 
     def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""
@@ -222,10 +214,8 @@ class HostTranscripts(EngineGroup):
 
     def survey(self, session: SessionRef, transcript: Transcript) -> PathSurvey:
         """How many messages the main path of a transcript has, and how many of them are stored in a session."""
-        from lossless.ingest.transcripts.following import survey_path
-
         found = self._parts.find(session)
-        return survey_path(self._archive, 0 if found is None else found.id, transcript.path())
+        return following.survey_path(self._archive, 0 if found is None else found.id, transcript.path())
 
     def decisions(self, session: SessionRef | int | None = None) -> list[TranscriptDecision]:
         """What was decided about the transcripts of a session, or of all, oldest first."""
@@ -240,13 +230,11 @@ class HostTranscripts(EngineGroup):
 
         The active one, unless the session's conversation at that time has been closed since.
         """
-        from lossless.ingest.transcripts.following import TranscriptReport, find_quarantine
-
         archive, conversation = self._archive, self._parts.conversation(session)
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:
-            return TranscriptReport(None, "excluded", reason=reason)
-        quarantine = find_quarantine(archive, conversation, path, epoch.header_id)
+            return following.TranscriptReport(None, "excluded", reason=reason)
+        quarantine = following.find_quarantine(archive, conversation, path, epoch.header_id)
         if quarantine is None:  # it was held by a version that stored nothing of it
             report = self._read_file(self._asked(conversation.session, accept=True, into=conversation), path)
         else:
@@ -258,36 +246,30 @@ class HostTranscripts(EngineGroup):
         self, conversation: Conversation, epoch: TranscriptDecision, quarantine: Conversation
     ) -> TranscriptReport:
         """The same for one with stored messages; entries appended to the file since are stored, too."""
-        from lossless.ingest.sessions import accept_quarantined
-        from lossless.ingest.transcripts.following import TranscriptReport
-        from lossless.ingest.transcripts.reading import open_transcript
-
         archive, now = self._archive, self._parts.clock()
         with archive.writing():
             stored = archive.messages.last_seq(quarantine.id)
             archive.transcripts.settle(epoch, "accepted", "someone accepted it", now)
             if archive.conversations.get(conversation.id).active:
-                accept_quarantined(archive, quarantine.id, now)
+                sessions.accept_quarantined(archive, quarantine.id, now)
             else:
                 archive.conversations.set_cause(quarantine.id, "quarantine-accepted", now)
-        report = TranscriptReport(quarantine.id, "stored", stored=stored)
+        report = following.TranscriptReport(quarantine.id, "stored", stored=stored)
         if not Path(epoch.path).is_file():
             return report
         point = archive.transcripts.checkpoint(quarantine.id)
-        transcript = open_transcript(Path(epoch.path), None if point is None else point.kind)
+        transcript = reading.open_transcript(Path(epoch.path), None if point is None else point.kind)
         lane = None if point is None else point.lane
         added = self._read_file(self._asked(quarantine.session, lane, into=quarantine), transcript)
         return replace(report, stored=stored + added.stored)
 
     def refuse(self, session: SessionRef | int, path: str) -> None:
         """Keep this transcript out of every prompt, unless it gets another header or is accepted."""
-        from lossless.ingest.transcripts.following import find_quarantine
-
         archive, now, conversation = self._archive, self._parts.clock(), self._parts.conversation(session)
         epoch = self._waiting(conversation, path, archive.transcripts.held())
         with archive.writing():
             archive.transcripts.settle(epoch, "refused", "someone refused it", now)
-            if (quarantine := find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
+            if (quarantine := following.find_quarantine(archive, conversation, path, epoch.header_id)) is not None:
                 archive.conversations.set_cause(quarantine.id, "refused", now)
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
@@ -296,33 +278,25 @@ class HostTranscripts(EngineGroup):
                 return epoch
         raise NotFound("transcript that is held back", path)
 
-    # --- quarantine ---
-
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""
-        from lossless.ingest.sessions import accept_quarantined
-
         with self._archive.writing():
             self._settle_for(conversation_id, "accepted")
-            return accept_quarantined(self._archive, conversation_id, self._parts.clock())
+            return sessions.accept_quarantined(self._archive, conversation_id, self._parts.clock())
 
     def refuse_quarantined(self, conversation_id: int) -> QuarantinedConversation:
         """Keep a quarantined conversation out of every prompt; it stays in the archive."""
-        from lossless.ingest.sessions import refuse_quarantined
-
         with self._archive.writing():
             self._settle_for(conversation_id, "refused")
-            return refuse_quarantined(self._archive, conversation_id, self._parts.clock())
+            return sessions.refuse_quarantined(self._archive, conversation_id, self._parts.clock())
 
     def _settle_for(self, conversation_id: int, decision: Literal["accepted", "refused"]) -> None:
         """Record a decision about a quarantined conversation for its transcript, too."""
-        from lossless.ingest.transcripts.following import find_quarantine
-
         archive = self._archive
         held = archive.transcripts.held()
         for epoch in held if decision == "refused" else [*held, *archive.transcripts.refused()]:
             conversation = archive.conversations.get(epoch.conversation_id)
-            quarantine = find_quarantine(archive, conversation, epoch.path, epoch.header_id)
+            quarantine = following.find_quarantine(archive, conversation, epoch.path, epoch.header_id)
             if quarantine is not None and quarantine.id == conversation_id:
                 archive.transcripts.settle(epoch, decision, f"someone {decision} it", self._parts.clock())
 
@@ -334,10 +308,7 @@ class HostTranscripts(EngineGroup):
         most: int | None = None,
         progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport | None:
-        """Fold an import except its newest part; None if it is short.
-
-        Without a model unless one may be called; makes at most `most` summaries.
-        """
+        """Fold an import except its newest part, by default without a model; None if it is short."""
         conversation = self._parts.conversation(session)
         if self._archive.context_tokens(conversation.id) <= self._parts.settings.bootstrap_max_tokens:
             return None

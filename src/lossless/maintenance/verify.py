@@ -14,7 +14,7 @@ from lossless.files.vault import find_damage, payload_reader
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
-from lossless.store.maintenance.deletion import TextRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.rows import storable_text
@@ -49,10 +49,7 @@ class Verification:
 def verify_archive(
     archive: Archive, progress: Callable[[int], None] | None = None, vault: Vault | None = None
 ) -> Verification:
-    """Check every row of an archive; read-only, in bounded memory.
-
-    With the vault of its payloads, messages with payloads in files are checked against their originals.
-    """
+    """Check every row of an archive, and originals with the vault; read-only, in bounded memory."""
     problems = list(_found("integrity", "database", archive.checks.integrity()))
     if any(problem.table == "database" for problem in problems):
         return Verification(tuple(problems), 0, 0)
@@ -88,10 +85,7 @@ def verify_archive(
 def _messages_and_summaries(
     archive: Archive, vault: Vault | None, count: Callable[[int], None]
 ) -> Iterator[VerificationProblem]:
-    """Checks all messages and summaries in batches, and their search index.
-
-    Rows of other programs that are not indexed yet become one warning per table, as there may be very many of them.
-    """
+    """Checks messages, summaries and their index in batches; one warning for all unindexed rows."""
     messages, summaries = WordTotals(), WordTotals()
     wrong: set[str] = set()
     unindexed: dict[str, VerificationProblem] = {}
@@ -127,7 +121,6 @@ def _messages_and_summaries(
 
 
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
-    """Rows that differ from what was written."""
     for id_ in archive.row_digests.changed_messages():
         detail = "the message, or one of its parts, differs from what was written"
         yield VerificationProblem("digests", "messages", str(id_), detail)
@@ -145,7 +138,6 @@ def _rewritten(archive: Archive, problem: VerificationProblem, summary_id: str) 
 
 
 def _schema(archive: Archive) -> Iterator[VerificationProblem]:
-    """Missing tables, and a file that can no longer be written."""
     for table in migrate.missing_tables(archive.database)[0]:
         yield VerificationProblem("schema", table, "", "the table is missing")
     if reason := migrate.why_refused(archive.database):
@@ -154,7 +146,7 @@ def _schema(archive: Archive) -> Iterator[VerificationProblem]:
 
 def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
     """An interrupted forget: rows have lost their text, but payloads and free pages may still have it."""
-    if (paths := TextRemover(archive).pending) is not None:
+    if (paths := ArchiveRemover(archive).pending) is not None:
         files = f" and payloads ({len(paths):,})" if paths else ""
         detail = (
             f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
@@ -165,7 +157,6 @@ def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
 def _check_messages(
     archive: Archive, page: list[DerivedValues], vault: Vault | None, totals: WordTotals
 ) -> Iterator[VerificationProblem]:
-    """Recompute the derived values of these messages."""
     stored: dict[int, StoredMessage] = {}
     try:
         stored = {message.id: message for message in archive.messages.many([derived.message_id for derived in page])}
@@ -216,10 +207,7 @@ def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[Ve
 
 
 def _has_same_output(message: Message) -> bool:
-    """Whether the single output of a tool is the same in its message and in its part.
-
-    Decoded messages are checked by their originals, and for an output in JSON a message may have only its text.
-    """
+    """Whether the single output of a tool is the same in its message and its part; JSON may differ."""
     if message.role != "tool" or message.body is not None or len(message.parts) != 1:
         return True
     (part,) = message.parts
@@ -245,10 +233,9 @@ def _check_intercepted(
 def _restored(
     archive: Archive, name: str, message: Message, recipe: Json, vault: Vault
 ) -> Message | VerificationProblem:
-    """The original of a message with a payload in a file; or that it cannot be rebuilt."""
     try:
         return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
-    except (NotFound, ArchiveError) as error:
+    except (NotFound, ArchiveError, BadInput) as error:  # a newer version wrote a recipe that this one cannot read
         detail = f"its original cannot be rebuilt: {error}"
         return VerificationProblem("files", "large_files", name, detail, "warning")
 
@@ -290,7 +277,6 @@ def _check_version(archive: Archive, version: Version, vault: Vault | None) -> I
 
 
 def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
-    """The original, decoded again, must match the row."""
     message = stored.message
     try:
         again = formats.decode(message.original, message.format)
@@ -349,7 +335,6 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
-    """The bytes of every payload must be there and unchanged."""
     for file in archive.checks.file_places():
         if detail := find_damage(file.id, file.place, file.size, file.is_proven_by, vault):
             yield VerificationProblem("files", "large_files", file.id, detail)

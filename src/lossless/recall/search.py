@@ -13,7 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Literal, get_args
 
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files import grep as inside
+from lossless.files import vault as inside
 from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time

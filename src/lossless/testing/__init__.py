@@ -11,22 +11,7 @@ from lossless.testing.sample import PLANTED, SAMPLE_COUNT, Fact, openai_chat, sa
 from lossless.testing.scripted import DIRECTIVES, Call, Mode, Scripted, Step, VirtualClock, hang, say
 
 __all__ = [
-    "DIRECTIVES",
-    "PLANTED",
-    "SAMPLE_COUNT",
-    "AgentMessage",
-    "Call",
-    "Fact",
-    "Mode",
-    "Scripted",
-    "Step",
-    "VirtualClock",
-    "agent_conversation",
-    "hang",
-    "json_line",
-    "messages_jsonl",
-    "openai_chat",
-    "sample_conversation",
-    "say",
-    "session_jsonl",
-]
+    "DIRECTIVES", "PLANTED", "SAMPLE_COUNT", "AgentMessage", "Call", "Fact", "Mode", "Scripted", "Step",
+    "VirtualClock", "agent_conversation", "hang", "json_line", "messages_jsonl", "openai_chat", "sample_conversation",
+    "say", "session_jsonl",
+]  # fmt: skip

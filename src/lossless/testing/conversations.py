@@ -32,28 +32,14 @@ _VOCABULARY = (
 )
 _WORDS = tuple(_VOCABULARY.split())
 _FILES = (
-    "src/store/session.ts",
-    "lib/db/migrate.py",
-    "app/api/routes.go",
-    "infra/terraform/main.tf",
-    "docs/runbook.md",
-    "tests/test_cache.py",
-    "pkg/queue/worker.rs",
-    "config/prod.yaml",
-)
+    "src/store/session.ts", "lib/db/migrate.py", "app/api/routes.go", "infra/terraform/main.tf", "docs/runbook.md",
+    "tests/test_cache.py", "pkg/queue/worker.rs", "config/prod.yaml",
+)  # fmt: skip
 _TOOLS = ("exec", "read", "grep", "write", "web_fetch", "edit")
 _CJK = (
-    "数据库迁移失败",
-    "需要回滚配置",
-    "缓存层返回旧值",
-    "请检查日志输出",
-    "重启服务后恢复",
-    "部署流水线",
-    "会话压缩策略",
-    "トークン予算を確認",
-    "サーバーを再起動する",
-    "데이터베이스 연결 오류",
-)
+    "数据库迁移失败", "需要回滚配置", "缓存层返回旧值", "请检查日志输出", "重启服务后恢复",
+    "部署流水线", "会话压缩策略", "トークン予算を確認", "サーバーを再起動する", "데이터베이스 연결 오류",
+)  # fmt: skip
 _EMOJI = ("🚀", "🧹", "✅", "🔥", "🐛", "👩‍💻", "🎉")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
@@ -78,8 +64,6 @@ def pick(roll: Callable[[], float], choices: Sequence[T]) -> T:
 
 
 class _Speaker:
-    """Words, lengths and times drawn from one stream."""
-
     def __init__(self, seed: int, unicode: bool, start: datetime) -> None:
         self.roll = dice(seed)
         self.plain_from = 0.14 if unicode else 0.075
@@ -185,10 +169,7 @@ def text_block(text: str) -> AgentMessage:
 def agent_conversation(
     count: int, seed: int = 42, unicode: bool = False, start: datetime = START
 ) -> Iterator[AgentMessage]:
-    """The first `count` messages of an endless conversation with tool calls, thinking and results.
-
-    The words are drawn at random from a technical vocabulary: made for measuring, not for reading.
-    """
+    """The first messages of an endless conversation in random technical words: for measuring, not reading."""
     return islice(_agent_messages(_Speaker(seed, unicode, start)), count)
 
 
@@ -218,10 +199,7 @@ def session_jsonl(
     session_id: str = "11111111-2222-4333-8444-555555555555",
     cwd: str = "/home/user/ws",
 ) -> str:
-    """An OpenClaw transcript (version 3): a header, then one entry a message, each naming the one before.
-
-    Needs at least one message, for the header's time.
-    """
+    """An OpenClaw transcript (version 3) of at least one message, each entry naming the one before."""
     lines: list[str] = []
     parent: str | None = None
     for number, message in enumerate(messages):

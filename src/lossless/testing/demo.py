@@ -1,6 +1,4 @@
-"""`lcm demo`: what lossless does, on a conversation that we made up: keep it once, fold it, assemble it, recall it,
-prove it.
-"""
+"""`lcm demo`: on a made-up conversation, keep it once, fold it, assemble it, recall it, prove it."""
 
 from __future__ import annotations
 
@@ -55,10 +53,7 @@ def demo(folder: Path | None) -> None:
 
 
 def run_demo(folder: Path | None) -> bool:
-    """Tell the story, step by step, in a folder of its own or in one that is gone afterwards; whether all went well.
-
-    An archive of an earlier demo in the folder is replaced.
-    """
+    """Tell the story in a folder, or in a temporary one, in place of an earlier demo; whether all went well."""
     start = time.perf_counter()
     with ExitStack() as stack:
         place = folder or Path(stack.enter_context(TemporaryDirectory(prefix="lossless-demo-")))

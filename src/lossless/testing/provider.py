@@ -157,9 +157,14 @@ class _Handler(BaseHTTPRequestHandler):
 def whole(path: str, say: Say, body: Raw) -> Raw:
     tokens = len(json.dumps(body)) // 4
     if path.endswith("/messages"):
+        text = [{"type": "text", "text": say.text}] if say.text else []
+        uses = [
+            {"type": "tool_use", "id": _call_id(n, name), "name": name, "input": arguments}
+            for n, (name, arguments) in enumerate(say.calls)
+        ]
         return {
             "id": f"msg_{tokens}", "type": "message", "role": "assistant", "model": body.get("model"),
-            "content": _blocks(say), "stop_reason": "tool_use" if say.calls else "end_turn", "stop_sequence": None,
+            "content": [*text, *uses], "stop_reason": "tool_use" if say.calls else "end_turn", "stop_sequence": None,
             "usage": {"input_tokens": tokens, "output_tokens": 7},
         }  # fmt: skip
     if path.endswith("/responses"):
@@ -204,15 +209,6 @@ def _calls(say: Say) -> list[Raw]:
         {"id": _call_id(n, name), "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         for n, (name, arguments) in enumerate(say.calls)
     ]
-
-
-def _blocks(say: Say) -> list[Raw]:
-    text = [{"type": "text", "text": say.text}] if say.text else []
-    uses = [
-        {"type": "tool_use", "id": _call_id(n, name), "name": name, "input": arguments}
-        for n, (name, arguments) in enumerate(say.calls)
-    ]
-    return [*text, *uses]
 
 
 def _items(say: Say, number: int) -> list[Raw]:

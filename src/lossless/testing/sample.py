@@ -1,7 +1,4 @@
-"""A conversation that reads like a real one: a small team brings ferry tickets to the islands.
-
-With the outputs of its tools, a little different every time.
-"""
+"""A conversation that reads like a real one, with its tools' outputs: a team brings ferry tickets to the islands."""
 
 from __future__ import annotations
 
@@ -28,28 +25,18 @@ _Scene: TypeAlias = "tuple[datetime | None, list[_Line]]"
 
 BOATS = ("Sjöbris", "Alvhild", "Måsen")
 FILES = (
-    "booking/seats.py",
-    "booking/changes.py",
-    "payments/refund.py",
-    "payments/reports.py",
-    "pier/gateway.py",
-    "pier/sync.py",
-    "worker/loop.py",
-    "worker/mails.py",
-    "api/errors.py",
-)
+    "booking/seats.py", "booking/changes.py", "payments/refund.py", "payments/reports.py", "pier/gateway.py",
+    "pier/sync.py", "worker/loop.py", "worker/mails.py", "api/errors.py",
+)  # fmt: skip
 NAMES = ("find", "load", "check", "close", "merge", "notify", "price", "expire", "render", "publish")
 NOUNS = ("booking", "refund", "voucher", "boarding", "scan", "transfer")
 _HTTP_CLIENT = "httpx"
 _PACKAGES = (_HTTP_CLIENT, "uvicorn", "psycopg", "pydantic", "structlog", "reportlab", "cbor2", "pyserial")
 _DEPARTURES = ("Fri 18:40", "Fri 20:15", "Fri 21:00", "Sun 07:10")
 _REASONS = (
-    "finished by another worker",
-    "already closed",
-    "retry in 2 s",
-    "mail server busy",
+    "finished by another worker", "already closed", "retry in 2 s", "mail server busy",
     "slow answer from harbour office",
-)
+)  # fmt: skip
 
 
 def number(roll: Roll, low: int, high: int) -> int:
@@ -261,17 +248,9 @@ _CHOICES: dict[str, tuple[str, ...]] = {
     "topic": ("the seat holds", "daylight saving", "the key rotation", "partner access", "the way back", "the printer"),
 }
 _RANGES = {
-    "times": (60, 200),
-    "few": (3, 9),
-    "small": (12, 98),
-    "large": (310, 780),
-    "percent": (11, 29),
-    "lines": (610, 990),
-    "ticket": (500, 980),
-    "pier": (1, 4),
-    "age": (8, 15),
-    "order": (60_000, 79_999),
-}
+    "times": (60, 200), "few": (3, 9), "small": (12, 98), "large": (310, 780), "percent": (11, 29),
+    "lines": (610, 990), "ticket": (500, 980), "pier": (1, 4), "age": (8, 15), "order": (60_000, 79_999),
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,14 +327,20 @@ class _ScenePlayer:
                 if message.get("role") != "assistant":
                     yield from self._out(message)
                     message = self._assistant()
-                call = self._call(kind.removeprefix("call "), text)
+                self.calls += 1
+                call = {
+                    "type": "toolCall",
+                    "id": f"call_{hex_digits(self.roll, 16)}{self.calls:04d}",
+                    "name": kind.removeprefix("call "),
+                    "arguments": json.loads(text),
+                }
                 message["content"].append(call)
                 message["stopReason"] = "toolUse"
                 open_calls.append(call)
                 continue
             yield from self._out(message)
             if kind == "user":
-                message = self._user(text)
+                message = {"role": "user", "content": [text_block(text)], "timestamp": self._later(30, 240)}
             elif kind == "assistant":
                 message = self._assistant(text)
             else:
@@ -369,20 +354,8 @@ class _ScenePlayer:
             self.seq += 1
             yield message
 
-    def _user(self, text: str) -> AgentMessage:
-        return {"role": "user", "content": [text_block(text)], "timestamp": self._later(30, 240)}
-
     def _assistant(self, text: str = "") -> AgentMessage:
         return assistant_message([text_block(text)] if text else [], "stop", self._later(4, 40))
-
-    def _call(self, tool: str, arguments: str) -> AgentMessage:
-        self.calls += 1
-        return {
-            "type": "toolCall",
-            "id": f"call_{hex_digits(self.roll, 16)}{self.calls:04d}",
-            "name": tool,
-            "arguments": json.loads(arguments),
-        }
 
     def _result(self, call: AgentMessage, text: str, is_error: bool) -> AgentMessage:
         return result_message(call, text, int(is_error), number(self.roll, 20, 9000), is_error, self._later(1, 20))

@@ -177,10 +177,7 @@ MESSAGES: dict[str, Callable[[], SearchStrategy[JsonDict]]] = {
 
 @st.composite
 def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> tuple[list[JsonDict], list[JsonDict]]:
-    """Turns of a question, calls, results and an answer, in OpenClaw's form; then with messages dropped or moved.
-
-    Ids may repeat across turns, and the damage may hit any message; zero damage happens too.
-    """
+    """Turns with calls and results, in OpenClaw's form; then with messages dropped, doubled or moved."""
     reuse = draw(st.booleans())
     clean: list[JsonDict] = []
     for turn in range(draw(st.integers(1, max_turns))):

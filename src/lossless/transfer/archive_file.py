@@ -53,7 +53,6 @@ VERSION = 1
 TYPES = ("conversation", "message", "summary", "context_items", *SIDE_TABLES, "focus_brief_sources", "former_summaries")
 _ORDER = {name: n for n, name in enumerate(TYPES)}
 _ID = (int, str)
-#: Required fields of a line, and their types.
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
     "message": {
@@ -183,10 +182,7 @@ def _wrong(number: int, why: str) -> BadInput:
 def export_archive(
     archive: Archive, vault: Vault | None, target: str | Path, options: lossless_claw.TransferOptions | None = None
 ) -> lossless_claw.ExportReport:
-    """Write an archive to one file; the bytes of its files are inside, or with `files_dir` in that folder.
-
-    The file is read back and verified before it replaces the target.
-    """
+    """Write an archive to one file, with its files inside or in `files_dir`; it is read back and verified."""
     wanted = options or lossless_claw.TransferOptions()
     place = expand_path(target).absolute()
     report = lossless_claw.ExportReport(str(place))
@@ -225,7 +221,6 @@ def _rows(
     wanted: lossless_claw.TransferOptions,
     report: lossless_claw.ExportReport,
 ) -> Iterator[tuple[str, RowValues]]:
-    """The rows of conversations in their order, with their types."""
     for bundle in lossless_claw.read_bundles(reader, conversations):
         number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
@@ -249,7 +244,6 @@ def _rows(
 def _file_row(
     file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: lossless_claw.ExportReport
 ) -> RowValues:
-    """The row of a file with its bytes, or with their place in a folder."""
     data = source.read(file)
     if data is None:
         report.files_missing += 1

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
 _NO_ROOM = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EFBIG))
 _CHUNK = 1 << 20
-#: SQLite's files next to a database in use.
 _SQLITE_FILES = ("-journal", "-wal", "-shm")
 
 
@@ -142,7 +141,6 @@ def check_written(path: Path, digest: str) -> None:
 
 @contextmanager
 def _refusing(place: Path) -> Iterator[None]:
-    """Raise errors of the operating system as `ArchiveFull` or `ArchiveDenied`."""
     try:
         yield
     except OSError as error:
@@ -151,7 +149,6 @@ def _refusing(place: Path) -> Iterator[None]:
 
 
 def _flush_names(folder: Path) -> None:
-    """Flush the entries of a folder to disk, where the system supports it."""
     with suppress(OSError):
         fsync_path(folder)
 

@@ -8,8 +8,7 @@ from lossless.maintenance.engine_parts import EngineGroup
 from lossless.transfer.archive_file import export_archive, import_archive
 from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
 from lossless.transfer.pages import export_pages
-from lossless.transfer.remnic_export import export_claw_to_remnic, export_remnic
-from lossless.transfer.remnic_import import import_remnic
+from lossless.transfer.remnic import export_claw_to_remnic, export_remnic, import_remnic
 from lossless.transfer.transcripts import TranscriptImporter, preview_transcripts
 
 if TYPE_CHECKING:

@@ -53,10 +53,7 @@ def check_lossless_claw(source: str) -> None:
 def import_lossless_claw(
     source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions | None = None
 ) -> ImportReport:
-    """Copy the conversations of a lossless-claw database, or of another archive, into this one.
-
-    The source is only read. Existing rows are not changed, so a repeated import adds nothing.
-    """
+    """Copy conversations of a lossless-claw database, or of another archive; once more adds nothing."""
     wanted = options or TransferOptions()
     with open_claw(source) as theirs, theirs.reading(), explain_bad_text(source):
         check_not_archive(source, theirs.path, archive)
@@ -122,10 +119,7 @@ _PLACE = frozenset(("message_id", "session_id"))
 
 
 def bundle_difference(written: Bundle, back: Bundle, files: Sequence[RowValues], *, ours: bool) -> str | None:
-    """The difference between two copies of a conversation, None when they are equal; `files` are its expected rows.
-
-    Without `ours` only lossless-claw's own data is compared.
-    """
+    """The difference between two copies of a conversation, of all or of lossless-claw's own data; or None."""
     expected = {"large_files": list(files)} | {
         table: rows for table, rows in written.tables.items() if table != "large_files" and (ours or table not in _OURS)
     }
@@ -153,7 +147,6 @@ def _message(message: RowValues, but: Collection[str]) -> RowValues:
 
 
 def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:
-    """A row without null columns, and without those in `but`."""
     return {name: value for name, value in row.items() if value is not None and name not in but}
 
 

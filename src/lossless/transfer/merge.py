@@ -1,7 +1,4 @@
-"""Merges a conversation into an archive: existing rows stay, new ones are added, nothing is duplicated.
-
-What was forgotten or pruned here stays so, and secrets are masked.
-"""
+"""Merges a conversation into an archive: existing rows stay, new ones are added, what was forgotten stays so."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.compaction.summariser import Summariser
 from lossless.files.vault import Vault
-from lossless.maintenance.forget import ForgetRequest, ForgetTools, apply_forget, finish_forget, reapply_forgotten
+from lossless.maintenance.forget import ForgetRequest, ForgetTools, finish_forget, reapply_forgotten, run_forget
 from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.masking import FORGOTTEN
@@ -155,8 +152,6 @@ class Merger:
             touched = reapply_forgotten(tools)
             self.report.warnings += () if touched is None else touched.left
 
-    # --- existing rows --------------------------------------------------------------------------------
-
     def _plan(self, bundle: Bundle) -> merge_plan.ImportPlan:
         target, known = self._find(bundle)
         plan = merge_plan.ImportPlan(bundle, target, known)
@@ -292,8 +287,6 @@ class Merger:
         covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
         return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
 
-    # --- writing --------------------------------------------------------------------------------------
-
     def _apply(self, plan: merge_plan.ImportPlan) -> None:
         bundle = plan.bundle
         known = set(plan.messages.values())
@@ -345,7 +338,6 @@ class Merger:
             self._archive.context.log(conversation_id, change, self._now)
 
     def _conflicts(self, plan: merge_plan.ImportPlan) -> bool:
-        """Whether the archive has an active conversation under the same key."""
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
             return False
@@ -355,7 +347,6 @@ class Merger:
         return is_taken or self._writer.has_active(key)
 
     def _put_messages(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
-        """Store new messages in order; returns the ids."""
         next_id, next_seq = self._writer.next_places(conversation_id)
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
@@ -414,15 +405,12 @@ class Merger:
         theirs = {plan.item(row["item"]) for row in plan.bundle.tables.get("hidden_items", ())}
         return there <= known | set(plan.names.values()) and hidden <= theirs
 
-    # --- other rows -----------------------------------------------------------------------------------
-
     def _new_pins(self, plan: merge_plan.ImportPlan) -> list[RowValues]:
         pinned = set() if plan.target is None else self._writer.pinned(plan.target)
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 
     def _put_pins(self, plan: merge_plan.ImportPlan, conversation_id: int) -> dict[int, int]:
-        """Store pins; returns their new numbers by the old ones."""
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
         numbers = self._writer.numbers("pins", [row.get("pin_id") for row in real])
@@ -451,7 +439,6 @@ class Merger:
         writer.put_beside("turn_keys", conversation_id, keys)
 
     def _put_history(self, plan: merge_plan.ImportPlan, conversation_id: int, pins: dict[int, int]) -> None:
-        """Store the history of a new conversation: context log, checkpoints, counters, pending compaction."""
         tables = plan.bundle.tables
         given = tables.get("context_log", [])
         ids = [row["log_id"] for row in given]
@@ -487,7 +474,7 @@ def import_redacted(
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
         tools = _forget_tools(staged, files, datetime.now(UTC))
-        touched = apply_forget(tools, ForgetRequest(rounds=(redact,)))
+        touched = run_forget(tools, ForgetRequest(rounds=(redact,)))
         unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)

@@ -1,6 +1,4 @@
-"""What merging one conversation changes, as values: aligned messages, summaries, rows and the log with new ids.
-Pure.
-"""
+"""What merging one conversation changes: aligned messages, summaries, rows and the log with new ids. Pure."""
 
 from __future__ import annotations
 
@@ -233,10 +231,7 @@ def _line(plan: ImportPlan, row: RowValues, *, is_lost: bool) -> RowValues:
 
 
 def _items(plan: ImportPlan, text: Any) -> list[int | str | None]:
-    """The items of a JSON list under the archive's ids, None for a missing message.
-
-    Deleted summaries keep their names.
-    """
+    """The items of a JSON list under the archive's ids, None for a missing message; deleted summaries stay."""
     try:
         items = json.loads(text)
     except (TypeError, ValueError):
@@ -258,7 +253,6 @@ def read_object(text: Any) -> dict[str, Any]:
 
 
 def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, Any]:
-    """The undo data of a step, under the archive's numbers."""
     if action not in ("transplant", "merge"):
         return detail
     if not detail or "lost" in detail:
@@ -443,7 +437,6 @@ def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:
-    """The span of the summary, else that of its sources."""
     return {
         "earliest_at": one["earliest_at"] or _time(min(filter(None, begins), default=None)),
         "latest_at": one["latest_at"] or _time(max(filter(None, ends), default=None)),

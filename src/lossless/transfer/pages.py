@@ -6,6 +6,7 @@ import hashlib
 import html
 import json
 import re
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -19,7 +20,7 @@ from lossless.transfer.files import check_written, writing_folder
 from lossless.transfer.lossless_claw import reading_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lossless.files.vault import Vault
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import TransferOptions
+
+    WriteText = Callable[[str], None]
 
 _PAGE = 500
 
@@ -78,7 +81,7 @@ def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMess
         after = page[-1].seq
 
 
-def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
+def _lines(write: WriteText, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
     """Write each original message with its id and time, as `lcm append` reads it; returns how many."""
     count = 0
     for stored in iter_messages(archive, conversation_id):
@@ -91,7 +94,7 @@ def _lines(file: _PageFile, archive: Archive, vault: Vault | None, conversation_
         if stored.entry_id is not None:
             line["id"] = stored.entry_id
         text = json.dumps(line, ensure_ascii=False, separators=(",", ":"))
-        file.write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
+        write((text if text.isprintable() else json.dumps(line, separators=(",", ":"))) + "\n")
         count += 1
     return count
 
@@ -131,37 +134,27 @@ class PagesReport:
     warnings: list[str] = field(default_factory=list)
 
 
-class _PageFile:
-    """A file being written; when the block succeeds it was read back and compared."""
+@contextmanager
+def _writing_page(path: Path) -> Iterator[WriteText]:
+    """A function that writes text to a new file; when the block succeeds the file was read back and compared."""
+    digest = hashlib.sha256()
+    if not path.exists():
+        create_private_file(path)
+    with path.open("wb") as file:
 
-    def __init__(self, path: Path) -> None:
-        self._path, self._digest = path, hashlib.sha256()
+        def write(text: str) -> None:
+            data = text.encode("utf-8", "replace")  # what UTF-8 cannot encode becomes a question mark
+            digest.update(data)
+            file.write(data)
 
-    def __enter__(self) -> _PageFile:
-        if not self._path.exists():
-            create_private_file(self._path)
-        self._file = self._path.open("wb")
-        return self
-
-    def __exit__(self, failure: object, *_: object) -> None:
-        self._file.close()
-        if failure is None:
-            check_written(self._path, self._digest.hexdigest())
-
-    def write(self, text: str) -> None:
-        """Write text; characters that UTF-8 cannot encode become question marks."""
-        data = text.encode("utf-8", "replace")
-        self._digest.update(data)
-        self._file.write(data)
+        yield write
+    check_written(path, digest.hexdigest())
 
 
 def export_pages(
     archive: Archive, vault: Vault | None, target: str | Path, kind: PageFormat, options: TransferOptions
 ) -> PagesReport:
-    """One file for each conversation, in a folder: JSON lines that `lcm append` reads, Markdown, or HTML.
-
-    Each is read back, and its messages are counted, before all of them are moved to the target together.
-    """
+    """One file for each conversation in a folder, read back: JSON lines for `lcm append`, Markdown, or HTML."""
     report = PagesReport(str(expand_path(target).absolute()))
     hidden = BundleWriter(archive).hidden
     with (
@@ -174,12 +167,12 @@ def export_pages(
             summaries = archive.summaries.many([one["summary_id"] for one in source.summaries(number)])
             # the widest first, then in the order of what they cover
             found = sorted(summaries, key=lambda one: (-one.depth, str(one.earliest_at), one.id))
-            with _PageFile(folder / name) as page:
+            with _writing_page(folder / name) as page:
                 if kind == "jsonl":
                     count = _lines(page, archive, vault, number)
                 else:
-                    write = _markdown if kind == "markdown" else _html
-                    count = write(page, conversation, found, readable_messages(archive, number, hidden(number)))
+                    put = _markdown if kind == "markdown" else _html
+                    count = put(page, conversation, found, readable_messages(archive, number, hidden(number)))
             if count != len(source.keys(number)):
                 raise ArchiveCorrupt(
                     f"conversation {number} has {len(source.keys(number))} messages; {count} were read"
@@ -191,37 +184,34 @@ def export_pages(
             if options.progress:
                 options.progress(count)
         if kind == "html":
-            with _PageFile(folder / "index.html") as page:
+            with _writing_page(folder / "index.html") as page:
                 _index(page, wanted, report.files)
     return report
 
 
-# --- Markdown ------------------------------------------------------------------------------------------------
-
-
 def _markdown(
-    file: _PageFile, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
+    write: WriteText, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
 ) -> int:
-    file.write(f"# {_line(_title(conversation))}\n\n")
+    write(f"# {_line(_title(conversation))}\n\n")
     for name, value in _facts(conversation):
-        file.write(f"- {name}: {_line(value)}\n")
+        write(f"- {name}: {_line(value)}\n")
     if found:
-        file.write("\n## Summaries\n")
+        write("\n## Summaries\n")
     for one in found:
-        file.write(f"\n### {one.id} ({one.kind}, depth {one.depth}, {one.tokens} tokens)\n\n{_quoted(one.content)}\n")
-    file.write("\n## Messages\n")
+        write(f"\n### {one.id} ({one.kind}, depth {one.depth}, {one.tokens} tokens)\n\n{_quoted(one.content)}\n")
+    write("\n## Messages\n")
     count = 0
     for message in messages:
         marks = f" · hidden: {_line(message.hidden)}" if message.hidden else ""
-        file.write(f"\n### {message.seq} · {message.role} · {message.at}{marks}\n")
+        write(f"\n### {message.seq} · {message.role} · {message.at}{marks}\n")
         for thought in message.thoughts:
-            file.write(f"\nThought:\n\n{_quoted(thought)}\n")
+            write(f"\nThought:\n\n{_quoted(thought)}\n")
         if message.text:
-            file.write(f"\n{_fenced(message.text) if message.role == 'tool' else _quoted(message.text)}\n")
+            write(f"\n{_fenced(message.text) if message.role == 'tool' else _quoted(message.text)}\n")
         for name, given in message.calls:
-            file.write(f"\nCalled {_line(name)}:\n\n{_fenced(given)}\n")
+            write(f"\nCalled {_line(name)}:\n\n{_fenced(given)}\n")
         for attached in message.attached:
-            file.write(f"\n({_line(attached)})\n")
+            write(f"\n({_line(attached)})\n")
         count += 1
     return count
 
@@ -239,34 +229,30 @@ def _fenced(text: str) -> str:
 
 
 def _line(text: object) -> str:
-    """One line with escaped Markdown."""
     plain = " ".join(str(text).translate(_VISIBLE).split())
     return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
 
 
-# --- HTML ----------------------------------------------------------------------------------------------------
-
-
 def _html(
-    file: _PageFile, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
+    write: WriteText, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
 ) -> int:
     title = _title(conversation)
-    file.write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
+    write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
     for name, value in _facts(conversation):
-        file.write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
-    file.write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
+        write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
+    write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
     if found:
-        file.write("<h2>Summaries</h2>\n")
+        write("<h2>Summaries</h2>\n")
     for one in found:
         span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
         about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{span}"
-        file.write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
-    file.write("<h2>Messages</h2>\n")
+        write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
+    write("<h2>Messages</h2>\n")
     count = 0
     for message in messages:
-        file.write(_article(message))
+        write(_article(message))
         count += 1
-    file.write("</body></html>\n")
+    write("</body></html>\n")
     return count
 
 
@@ -286,12 +272,12 @@ def _article(message: ReadableMessage) -> str:
     return "".join(parts) + "</article>\n"
 
 
-def _index(file: _PageFile, conversations: Sequence[RowValues], names: Sequence[str]) -> None:
-    file.write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
+def _index(write: WriteText, conversations: Sequence[RowValues], names: Sequence[str]) -> None:
+    write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
     for conversation, name in zip(conversations, names, strict=True):
         title, made = _safe(_title(conversation)), _safe(conversation["created_at"])
-        file.write(f'<tr><td><a href="{_safe(name)}"><bdi>{title}</bdi></a></td><td>{made}</td></tr>\n')
-    file.write("</table>\n</body></html>\n")
+        write(f'<tr><td><a href="{_safe(name)}"><bdi>{title}</bdi></a></td><td>{made}</td></tr>\n')
+    write("</table>\n</body></html>\n")
 
 
 def _head(title: str) -> str:

@@ -104,7 +104,6 @@ def remnic_positions(
 
 
 def _order(id_: MessageId) -> tuple[int, int, str]:
-    """Numbers in order, then texts in theirs."""
     return (0, id_, "") if isinstance(id_, int) else (1, 0, id_)
 
 
@@ -136,10 +135,7 @@ def faithful_nodes(
     sessions: Collection[str],
     report: RemnicReport,
 ) -> RemnicNodes:
-    """The exact graph: a summary is under the one made of it, and covers what is under it.
-
-    The report gets to know what is left out, and why.
-    """
+    """The exact graph: a summary is under the one made of it; the report names what is left out."""
     nodes, adopted = list[RemnicNode](), list[tuple[str, str]]()
     spans: dict[str, RemnicNode] = {}
     for id_ in sources_first(summaries):
@@ -305,10 +301,7 @@ def derive_context(
     hidden: Collection[object],
     kept: Sequence[RowValues] | None,
 ) -> list[RowValues]:
-    """A context in which each message occurs once: the stored one with later messages, else a new one.
-
-    A new one has the summaries that are used in no other, and the messages that none of them covers, in order.
-    """
+    """A context in which each message occurs once: the stored one with later messages, else a new one."""
     order = {key.id: n for n, key in enumerate(keys)}
     given = {one["summary_id"]: one for one in summaries}
     covered = messages_below([given[id_] for id_ in sources_first(given)])

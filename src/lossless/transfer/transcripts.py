@@ -141,7 +141,6 @@ class TranscriptImporter:
             advance(size)
 
     def _import_session(self, transcript: ListedTranscript, progress: Callable[[int], None]) -> Iterator[ImportOutcome]:
-        """Import one session of a file that changes in place; one that is unchanged is not read."""
         session, found = _whole_session(self.parts.archive, transcript)
         if found is not None and not self.again:
             path = transcript.state.path
@@ -216,7 +215,6 @@ def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
 
 
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
-    """A file and those of its sub-agents, each with the agent's name."""
     sides = READERS[kind].side_files(path) if kind in READERS else []
     return [(path, None), *((side, side.stem.removeprefix("agent-")) for side in sides)]
 
@@ -257,10 +255,7 @@ def _is_unfolded(archive: Archive, state: FileState, report: TranscriptReport) -
 
 
 def _read_before(archive: Archive, state: FileState) -> list[ImportOutcome]:
-    """The conversations of a file that was fully read in its current state; none otherwise.
-
-    A file with permanently deleted messages is read, to report how much is omitted.
-    """
+    """The conversations of a file that was fully read in its current state, if it has no deleted messages."""
     if archive.transcripts.pruned(None, str(state.path), None):
         return []
     seen = archive.transcripts.seen(str(state.path))
@@ -288,7 +283,6 @@ def unread_files(archive: Archive, kind: str, files: Iterable[Path]) -> list[Pat
 
 
 def _mark_of(state: FileState) -> str:
-    """The key of a file's import in its current state."""
     about = f"{state.path}\0{state.size}\0{state.mtime_ms}".encode("utf-8", "surrogateescape")
     return f"import:{blake2b(about, digest_size=16).hexdigest()}"
 
@@ -413,10 +407,7 @@ class LocalHistory:
 
 
 def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
-    """The transcripts that programs keep on this machine: names, sizes and times alone are looked at.
-
-    A program whose folder is not there is left out.
-    """
+    """The transcripts that programs keep on this machine, by their names, sizes and times alone."""
     return [found for program in _LOCAL_PROGRAMS if (found := _local_history(places, *program)) is not None]
 
 
@@ -469,10 +460,7 @@ def preview_transcripts(
     again: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> list[ImportOutcome]:
-    """What importing files one after the other would do, tried on a temporary copy of the archive, or on an empty one.
-
-    The archive itself is only read.
-    """
+    """What importing files would do, tried on a temporary copy of the archive, or on an empty one."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
     with TemporaryDirectory(prefix="lossless-") as folder:
         place = Path(folder, "copy.db")

@@ -1,6 +1,4 @@
-"""Folds a stored history except its newest part, optionally from scratch or to a single root; and plans that in
-memory.
-"""
+"""Folds a stored history except its newest part, optionally from scratch or to a single root; and plans that."""
 
 from __future__ import annotations
 
@@ -36,10 +34,7 @@ APART = "messages that cannot be made smaller are between the summaries"
 
 
 def plan_next_root(context: Sequence[ContextItem], policy: CompactionPolicy) -> Pass | None:
-    """The next summary on the way to a single root; None when there is one, or when none can be made.
-
-    Adjacent ones that fit into one chunk are folded together, at any depth; otherwise the shallowest first.
-    """
+    """The next summary on the way to a single root: all that fit into one chunk, else the shallowest first."""
     for run in _runs(context, policy):
         if len(run) > 1:
             items = run if token_sum(run) <= policy.leaf_chunk_tokens else _part_of_run(run, policy)
@@ -63,10 +58,7 @@ def _fold_to_single_root(
     limit: int | None = None,
     progress: Callable[[Pass, WrittenSummary | None], None] | None = None,
 ) -> BackfillReport:
-    """Fold until one root precedes the fresh tail, or so many summaries are made; each in its own transaction.
-
-    Returns the report with the new summaries, how many precede the tail now, and why there is more than one.
-    """
+    """Fold until one root precedes the fresh tail, or so many summaries are made, one transaction each."""
     archive = loop.archive
 
     def root_report(calls: int = 0, reason: str | None = None, failure: str | None = None) -> BackfillReport:
@@ -75,14 +67,10 @@ def _fold_to_single_root(
         if roots > 1 and reason is None and plan_next_root(context, policy) is None:
             reason = APART
         return replace(
-            report,
-            reason=reason or report.reason,
-            summary_ids=(*report.summary_ids, *made),
-            calls=report.calls + calls,
-            failure=report.failure or failure,
-            roots=roots,
+            report, reason=reason or report.reason, summary_ids=(*report.summary_ids, *made),
+            calls=report.calls + calls, failure=report.failure or failure, roots=roots,
             ok=report.ok and reason in (None, APART, NOT_SMALLER),
-        )
+        )  # fmt: skip
 
     made: list[str] = []
     if plan_next_root(archive.context.items(conversation_id), policy) is None:
@@ -125,10 +113,7 @@ def _runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[
 
 
 def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
-    """Of a run that is too large for one summary: the oldest of the shallowest, or a single one with its neighbour.
-
-    As many as fit into one chunk, but at least as many as are condensed when space is short.
-    """
+    """Of a run that is too large: as many of its oldest shallowest ones as fit, or a single one with another."""
     minimum = min(item.depth for item in run)
     groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
     shallow = next((group for group in groups if group[0].depth == minimum and len(group) > 1), None)
@@ -255,10 +240,7 @@ class BackfillPlan:
 def plan_backfill(
     loop: Compactor, conversation: Conversation, how: BackfillOptions, *, extracts: bool, limit: int | None = None
 ) -> BackfillPlan:
-    """The summaries that would be made: with expected sizes, or real ones when they are extracted.
-
-    The history is folded in memory: first by the passes of compaction, then to a single root.
-    """
+    """The summaries that would be made, by folding in memory; with real sizes when they are extracted."""
     archive = loop.archive
     again = dissolve.plan_unfold(archive, conversation.id) if how.recompact else None
     context: Sequence[ContextItem] = archive.context.items(conversation.id) if again is None else again.context
@@ -325,7 +307,6 @@ def _call_ids(archive: Archive, context: Sequence[ContextItem]) -> CallIds:
 
 
 def _section(source: SummarySource, written: WrittenSummary) -> SourceSummary:
-    """The predicted text, as the source of another summary."""
     spans = [
         (part.created_at, part.created_at) if isinstance(part, SourceMessage) else (part.earliest_at, part.latest_at)
         for part in source.parts

@@ -148,10 +148,7 @@ class ContextDiff:
 def diff_context(
     archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
 ) -> ContextDiff:
-    """What the changes after `after` and up to `through` did; a point is a log entry or a moment.
-
-    Without `after` only the last change counts. Appended messages are no changes.
-    """
+    """What the changes between two points, log entries or moments, did; by default the last change."""
     with archive.reading():
         operations = SurgeryWrites(archive)
         numbers = [point for point in (after, through) if isinstance(point, int)]
@@ -181,15 +178,10 @@ def diff_context(
                     else:
                         there[item] = None
         return ContextDiff(
-            conversation_id,
-            before,
-            newest,
-            chosen,
-            preview_items(archive, list(remaining)),
-            preview_items(archive, list(entered)),
-            chosen[0].tokens_before if chosen else None,
+            conversation_id, before, newest, chosen, preview_items(archive, list(remaining)),
+            preview_items(archive, list(entered)), chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
-        )
+        )  # fmt: skip
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})

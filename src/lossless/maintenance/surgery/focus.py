@@ -1,7 +1,4 @@
-"""Focus: one brief, written for a question, replaces the summaries that it covers in prompts.
-
-The archive keeps them.
-"""
+"""Focus: one brief, written for a question, replaces the summaries that it covers in prompts."""
 
 from __future__ import annotations
 
@@ -37,17 +34,10 @@ if TYPE_CHECKING:
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
-#: The sections of a brief, in order.
 BRIEF_SECTIONS = (
-    "Narrative",
-    "Recent context",
-    "Working state",
-    "Evidence map",
-    "Expansion guide",
-    "Risks and gaps",
-    "Likely irrelevant",
-    "Confidence",
-)
+    "Narrative", "Recent context", "Working state", "Evidence map", "Expansion guide", "Risks and gaps",
+    "Likely irrelevant", "Confidence",
+)  # fmt: skip
 
 BRIEF_SYSTEM_PROMPT = """\
 You prepare a focus brief: what an assistant has to know of a long conversation to work on one question.
@@ -229,10 +219,7 @@ class FocusStatus:
 def plan_focus(
     archive: Archive, conversation_id: int, prompt: str | None, settings_expand: int, timeout_seconds: float = 0.0
 ) -> FocusPlan:
-    """What a brief for a question would cover; without one, the active brief is updated.
-
-    Raises BadInput when there is no question, or nothing to cover.
-    """
+    """What a brief for a question would cover, or else the active one; BadInput when there is nothing to cover."""
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
@@ -253,18 +240,10 @@ def plan_focus(
     evidence = min(_MAX_EVIDENCE, max(settings_expand, 10 * weight, 2 * target, _MIN_EVIDENCE))
     seconds = min(_MAX_SECONDS, max(timeout_seconds, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
     return FocusPlan(
-        conversation_id,
-        question,
-        covered,
-        target,
-        evidence,
-        seconds,
-        max((seqs[id_] for id_ in ids if id_ in seqs), default=None),
-        max(times, default=None),
-        hash_,
-        active.id if active else None,
-        active.content if active and prompt is None else "",
-    )
+        conversation_id, question, covered, target, evidence, seconds,
+        max((seqs[id_] for id_ in ids if id_ in seqs), default=None), max(times, default=None), hash_,
+        active.id if active else None, active.content if active and prompt is None else "",
+    )  # fmt: skip
 
 
 def context_hash(archive: Archive, context: list[ContextItem]) -> str:

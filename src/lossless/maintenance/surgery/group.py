@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from lossless.errors import BadInput
 from lossless.maintenance import repair
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, forward_session
-from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting, undo
+from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting
 from lossless.maintenance.surgery.rewriting import DraftWriter
 
 if TYPE_CHECKING:
@@ -16,11 +16,10 @@ if TYPE_CHECKING:
 
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
-    from lossless.maintenance.surgery.dissolve import DissolvePlan
+    from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, TransplantPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
-    from lossless.maintenance.surgery.undo import UndoPlan
     from lossless.model.conversations import SessionRef
 
     #: The plans that `Surgery.apply` carries out.
@@ -30,13 +29,11 @@ if TYPE_CHECKING:
 class Surgery(EngineGroup):
     """`engine.surgery`: changes the text and position of summaries; with backup, in one transaction, undoable."""
 
-    # --- plans; planning changes nothing ---
-
     backups = forward(lambda parts: parts, EngineParts.backups)
     plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
     plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
     splits = forward(lambda parts: parts.archive, merge.find_splits)
-    plan_undo = forward_session(undo.plan_undo)
+    plan_undo = forward_session(dissolve.plan_undo)
     plan_rewrite = forward_session(rewriting.plan_rewrite)
     plan_unfocus = forward_session(focus.plan_unfocus)
     focus_status = forward_session(focus.focus_status)
@@ -52,8 +49,6 @@ class Surgery(EngineGroup):
         """What the newest transplant between two conversations copied, unless it was undone; None without one."""
         ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
         return merge.earlier_transplant(self._archive, *ids)
-
-    # --- whole operations ---
 
     def diff(
         self, session: SessionRef, after: int | datetime | None = None, through: int | datetime | None = None
@@ -83,14 +78,9 @@ class Surgery(EngineGroup):
         interrupted, it keeps the consistent part of what was written, and then raises the interrupt again.
         """
         work = self.plan_rewrite(
-            session,
-            summary_id=summary_id,
-            subtree=subtree,
-            depth=depth,
-            everything=everything,
-            extractive=extractive,
+            session, summary_id=summary_id, subtree=subtree, depth=depth, everything=everything, extractive=extractive,
             upward=upward,
-        )
+        )  # fmt: skip
         return self._rewritten(work, accept)
 
     def repair(
@@ -137,8 +127,6 @@ class Surgery(EngineGroup):
             raise KeyboardInterrupt
         return done, made.drafts
 
-    # --- more plans ---
-
     def plan_repair(
         self, session: SessionRef | int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
     ) -> tuple[RewritePlan, list[str]]:
@@ -165,8 +153,6 @@ class Surgery(EngineGroup):
         """The first prompt for a summary of a source, as a model would get it."""
         return rewriting.preview_prompt(self._parts.loop.summariser, source)
 
-    # --- applying plans ---
-
     def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
         """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
         archive, now, copy = self._archive, self._parts.clock(), backup or self._parts.backups()
@@ -176,7 +162,7 @@ class Surgery(EngineGroup):
             return merge.apply_transplant(archive, self._parts.vault, plan, now, copy)
         if isinstance(plan, merge.MergePlan):
             return merge.apply_merge(archive, plan, now, copy, reviewed=plan.split.review is not None)
-        return undo.apply_undo(archive, plan, now, copy)
+        return dissolve.apply_undo(archive, plan, now, copy)
 
     def write_focus(self, plan: FocusPlan) -> FocusDraft:
         """Write the planned brief without activating it; `.error` says why it could not be written."""

@@ -1,6 +1,4 @@
-"""Merges conversations that a rollover split by mistake into the active one, and transplants summaries of one
-conversation, with everything under them, to the start of another one's context.
-"""
+"""Merges conversations that a rollover split, and transplants summaries, with all under them, to another context."""
 
 from __future__ import annotations
 
@@ -234,11 +232,7 @@ class TransplantPlan:
 def plan_transplant(
     archive: Archive, source_id: int, target_id: int, summary_ids: Sequence[str] = ()
 ) -> TransplantPlan:
-    """What a transplant of the summaries in a context, or of some of them, would copy.
-
-    Raises BadInput when there is nothing to copy, when the target already has a summary with the same text, or when one
-    of the two was merged.
-    """
+    """What a transplant of summaries in a context would copy; BadInput when it is there, or there is nothing."""
     if source_id == target_id:
         raise BadInput("a conversation cannot be transplanted into itself")
     with archive.reading():

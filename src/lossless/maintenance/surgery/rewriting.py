@@ -1,4 +1,5 @@
-"""Rewrites summaries: chooses them, drafts each bottom-up with its diff, and stores the drafts that are consistent.
+"""Rewrites summaries: chooses them, drafts each bottom-up with its diff, and stores the drafts that are consistent; and
+rewrites stale ones, whose sources have changed: extracts at once, those of a model before the next compaction.
 
 A draft counts only when it is smaller than its sources and no summary made of it stops being smaller than its own; an
 upward plan rewrites those as well. Models are called outside of any transaction. The spend limit does not apply to
@@ -14,17 +15,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction import source_text
-from lossless.compaction.summarise import SummarySource, condensed_target, leaf_target, render_prompt
+from lossless.compaction.source_text import SourceSummary, input_text
+from lossless.compaction.summarise import SummarySource, WrittenSummary, condensed_target, leaf_target, render_prompt
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
 from lossless.model.context import EXTRACTIVE_MODEL, token_sum
 from lossless.model.records import ContextChange
-from lossless.model.tokens import estimate_tokens
+from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
@@ -33,13 +35,11 @@ if TYPE_CHECKING:
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import Summary
     from lossless.store.archive import Archive
+    from lossless.store.maintenance.surgery import FormerSummary
 
 
 def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
-    """Usable drafts that may be stored together, and the others, each with its refusal.
-
-    A draft is refused when a summary made of its summary would stop being smaller than its sources.
-    """
+    """Drafts that may be stored together, and others with a refusal: a summary above them would not shrink."""
     good = {draft.summary_id: draft for draft in made if draft.refusal is None}
     refused = [draft for draft in made if draft.refusal is not None]
     reasons = {draft.summary_id: str(draft.refusal) for draft in refused}
@@ -118,10 +118,7 @@ def find_marker(content: str, model: str) -> BrokenMarker | None:
 
 
 def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
-    """The same summaries, each after its sources and as soon as these are complete.
-
-    Those without dependents among them keep their order: an interrupted run has finished what it started first.
-    """
+    """The same summaries, each after its sources and as soon as these are complete, else in their order."""
     known = {summary.id: summary for summary in summaries}
     used = {id_ for summary in summaries for id_ in summary.source_ids}
     tops = [summary for summary in summaries if summary.id not in used]
@@ -260,17 +257,12 @@ class DraftWriter:
     archive: Archive
     summariser: Summariser
     clock: Callable[[], datetime]
-    #: Another model, or other templates, for this run only.
-    ask: AskForSummary | None = None
 
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
-        """How a model is called for all that a plan needs; None when there is none.
-
-        The conversation's spend limit is extended for these calls, which do not count against its window.
-        """
-        if self.ask is not None or not self.summariser.has_model:
-            yield self.ask
+        """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
+        if not self.summariser.has_model:
+            yield None
             return
         gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
         ids = [target.id for target in work.targets]
@@ -358,10 +350,7 @@ def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTa
 def summary_source(
     archive: Archive, summariser: Summariser, summary_id: str, accepted: Mapping[str, SummaryDraft]
 ) -> SummarySource:
-    """The source text of a summary, without messages that were hidden since.
-
-    Accepted drafts below it are used.
-    """
+    """The source text of a summary, with accepted drafts below it, and without messages hidden since."""
     with archive.reading():
         summary = archive.summaries.get(summary_id)
         sources = [_with_draft(source, accepted) for source in archive.summaries.many(summary.source_ids)]
@@ -431,10 +420,7 @@ def draft_all(
     waiting = [(target, "") for target in work.targets]
 
     def queue_outgrown(made: SummaryDraft, *, is_asked: bool) -> None:
-        """Queue summaries above a draft that would no longer be smaller than their sources, after what is below them.
-
-        A repair without a model does not change what a model wrote.
-        """
+        """Queue summaries above a draft that would outgrow their sources; extracts do not replace a model's."""
         known = {target.id for target in work.targets} | {target.id for target, _ in waiting} | accepted.keys()
         because = f"with {made.summary_id}, which it was made of, it would no longer be smaller than its sources"
         for user in archive.summaries.many(archive.summaries.used_in(made.summary_id)):
@@ -584,10 +570,7 @@ def _bridges(
     good: Sequence[SummaryDraft],
     missing: set[str],
 ) -> list[SummaryDraft]:
-    """Placeholder texts until another run reaches the summaries above.
-
-    A missing extracted summary is extracted again, from the new texts; a model's text is not changed.
-    """
+    """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
     accepted = {one.summary_id: one for one in (*good, *held)}
     below = {one.summary_id for one in held}
@@ -619,13 +602,9 @@ def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryProm
         )
         target = condensed_target(style.condensed_target_tokens)
     return render_prompt(
-        text,
-        target,
-        depth=source.depth,
-        previous_context=source.previous_context,
-        instructions=style.instructions,
+        text, target, depth=source.depth, previous_context=source.previous_context, instructions=style.instructions,
         folder=style.folder,
-    )
+    )  # fmt: skip
 
 
 _MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d \S+"
@@ -651,3 +630,111 @@ def complete_without_times(complete: Complete) -> Complete:
         return complete(replace(prompt, user=without_times(prompt.user)))
 
     return ask
+
+
+#: How many summaries are extracted again in one call; others keep their corrections until the next one.
+MAX_AT_ONCE = 16
+#: The text of a summary whose sources have all left the conversation.
+NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.]"
+
+
+def extract_stale(
+    archive: Archive,
+    conversation_id: int,
+    summariser: Summariser,
+    now: datetime,
+    *,
+    everything: bool = False,
+    limit: int = MAX_AT_ONCE,
+) -> tuple[str, ...]:
+    """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
+    if not archive.summaries.stale(conversation_id):
+        return ()
+    done: list[str] = []
+    with archive.writing(), _rewriting(archive, conversation_id, now) as write:
+        found = _stale(archive, conversation_id)
+        stale = {summary.id for summary in found}
+        for summary in found:
+            if len(done) == limit:
+                break
+            if (everything or summary.model == EXTRACTIVE_MODEL) and stale.isdisjoint(summary.source_ids):
+                source = summary_source(archive, summariser, summary.id, {})
+                write(summary, _smaller(source, summariser.write(source)))
+                stale.discard(summary.id)
+                done.append(summary.id)
+    return tuple(done)
+
+
+def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
+    """Rewrite all stale summaries, by a model where one wrote them; when it fails, the rest stays stale."""
+    tried = set[str]()
+    if not archive.summaries.stale(conversation_id):
+        return
+    with summariser.lease(archive, conversation_id, clock) as prolong:
+        gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
+        ask = summariser.ask(gate) if summariser.has_model else None
+        while prolong():
+            extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
+            summary = _next(archive, conversation_id, tried)
+            if summary is None:
+                break
+            if ask is None or summary.model == EXTRACTIVE_MODEL:
+                continue  # there were more than one call extracts
+            tried.add(summary.id)
+            source = summary_source(archive, summariser, summary.id, {})
+            try:
+                written = summariser.write(source, ask, "raise")
+            except (ModelError, GuardOpen, Stale):
+                break
+            with archive.writing():
+                is_same = archive.summaries.many([summary.id]) == [summary]
+                if prolong() and is_same and summary_source(archive, summariser, summary.id, {}) == source:
+                    with _rewriting(archive, conversation_id, clock()) as write:
+                        write(summary, _smaller(source, written))
+
+
+def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
+    return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
+
+
+def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Summary | None:
+    found = _stale(archive, conversation_id)
+    stale = {summary.id for summary in found}
+    return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
+
+
+@contextmanager
+def _rewriting(
+    archive: Archive, conversation_id: int, now: datetime
+) -> Iterator[Callable[[Summary, WrittenSummary], None]]:
+    """A function that replaces texts inside a transaction; at the end, what depends on them is updated and logged."""
+    operations, before = SurgeryWrites(archive), archive.context.tokens(conversation_id)
+    former: list[FormerSummary] = []
+
+    def write(summary: Summary, written: WrittenSummary) -> None:
+        if written.text != summary.content:
+            former.append(operations.state(summary.id))
+            operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
+        archive.summaries.clear_stale([summary.id])
+
+    yield write
+    if former:
+        operations.recount([was.id for was in former])
+        after = archive.context.tokens(conversation_id)
+        change = ContextChange("renew", "sync", "revised", (), (), None, before, after)
+        operations.log(conversation_id, change, now, former)
+
+
+def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:
+    """A new text, or, where none is smaller than its sources, as many of their words as fit."""
+    if written is not None:
+        return written
+    words = "\n".join(
+        part.text
+        if part.text or isinstance(part, SourceSummary)
+        else " ".join((*map(input_text, part.inputs), *(result.text for result in part.outputs)))
+        for part in source.parts
+        if part.is_meaningful
+    )
+    text = cut_to_tokens(words, max(1, (source.tokens or 0) - 1)).strip() or NOTHING_LEFT
+    return WrittenSummary(text, "extractive", estimate_tokens(text), EXTRACTIVE_MODEL)

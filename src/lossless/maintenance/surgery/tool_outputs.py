@@ -1,9 +1,4 @@
-"""Replaces old tool outputs by their short forms: files and stubs in the archive, and replacements in a host's
-transcript if the host agrees.
-
-No stored message changes: each gets a mark that its text is also in a file. `revert_stubs` removes the marks and the
-rows.
-"""
+"""Replaces old tool outputs by their short forms: in the archive, reversibly, and in a host's transcript."""
 
 from __future__ import annotations
 
@@ -14,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import NotFound
 from lossless.files.document import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
 from lossless.files.vault import write_payloads
-from lossless.store.maintenance.deletion import ConversationRemover
+from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -69,10 +64,7 @@ def apply_backfilled_stubs(
 
 
 def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
-    """Remove the marks of messages, given with their files, and the rows of files that nothing else refers to.
-
-    Returns how many of each; the files stay on disk until `lcm files gc`.
-    """
+    """Remove the marks of messages, and rows of files without other references; returns how many of each."""
     with archive.writing():
         archive.files.clear_stubs(marks)
         unused = set(marks.values()) - archive.files.referenced_ids()
@@ -81,7 +73,6 @@ def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
 
 
 def _call(files: LargeFileRows, row: StoredToolOutput) -> tuple[str | None, str | None]:
-    """The tool that a result is of, and its input."""
     call = None if row.call_id is None else files.call(row.conversation_id, row.call_id, row.seq)
     return call or (None, None)
 
@@ -97,7 +88,6 @@ def _stub(archive: Archive, vault: Vault, output: StoredToolOutput, now: datetim
     return True
 
 
-#: How many entries are replaced at once.
 MAX_REPLACEMENTS = 12
 
 
@@ -127,7 +117,7 @@ def plan_replacements(
     entries = _answers_by_call(messages)
     found: list[EntryReplacement] = []
     with archive.reading():
-        answers = ConversationRemover(archive.database).collectable(conversation_id)
+        answers = ArchiveRemover(archive).collectable(conversation_id)
         calls = Counter(call_id for _, call_id, _, _ in answers)
         for message_id, call_id, content, file_id in answers:
             if len(found) == limit:
@@ -178,7 +168,6 @@ def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedM
 
 
 def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
-    """The short form of a result: its stored replacement, or the reference to its file."""
     if f": {file_id}" in content[:200]:
         return content
     try:

@@ -45,7 +45,20 @@ KEPT_TABLES = frozenset({"spend_ledger"})
 #: Deleted last, when nothing refers to them.
 _LAST = ("summaries", "messages", "conversations")
 _OURS = "(SELECT value FROM json_each(:ids))"
-_QUERIES = load_queries("retention")
+_PRINT = 8
+#: Rewritten together with messages, versions and summaries.
+_OF_MESSAGES = frozenset({
+    "messages", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
+})  # fmt: skip
+#: Columns of parts that only other programs write; the rest is rewritten with the message.
+_OF_PARTS = frozenset({
+    "tool_error", "tool_title", "patch_files", "file_name", "file_url", "subtask_prompt", "subtask_desc", "step_reason",
+})  # fmt: skip
+#: Columns by which rows or files are looked up.
+_NAMES = frozenset({
+    "session_id", "session_key", "storage_uri", "session_file_path", "path", "header_id", "session_header_id",
+    "generator_session_key", "cursor", "front",
+})  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,10 +88,10 @@ class ConversationSize:
         return Session(self.session_key or None, self.session_id or None).name if has_name else ""
 
 
-class ConversationRemover(TableAccess):
-    """Measures conversations, and deletes them."""
+class ArchiveRemover(TableAccess):
+    """Measures and deletes conversations, and removes words from all texts. Writes need a transaction."""
 
-    queries = load_queries("retention")
+    queries = load_queries("retention", "forgetting")
     #: All conversations, least recently active first.
     held: Sql[[], list[ConversationSize]] = Sql("records", "", "conversations", ConversationSize)
     #: Pairs of conversations of which the first holds something that belongs to the second.
@@ -90,6 +103,16 @@ class ConversationRemover(TableAccess):
     #: Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first. The
     #: message, the call's id, the stored replacement of the text, and the file.
     collectable: Sql[[int], list[tuple[int, str, str, str]]] = Sql("rows", "conversation_id")
+    of_conversations: Sql[[Sequence[int]], list[int]] = Sql("column", "ids")
+    #: Messages with their conversations and fingerprints.
+    fingerprints: Sql[[Sequence[int]], list[tuple[int, int, bytes]]] = Sql("rows", "ids")
+    #: All summaries, shallowest first.
+    summary_ids: Sql[[], list[str]] = Sql("column", "", "summaries")
+    #: Record that a forget is done.
+    finish: Sql[[], None] = Sql("run", "", "clear_pending")
+
+    def __init__(self, archive: Archive) -> None:
+        self._archive, self._db = archive, archive.database
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
         """Which of these have not changed since they were read, and are not in use."""
@@ -104,7 +127,7 @@ class ConversationRemover(TableAccess):
         return same
 
     def delete(self, conversation_ids: Sequence[int], now: datetime) -> None:
-        """Delete conversations with every row that belongs to them; needs a transaction.
+        """Delete conversations with every row that belongs to them.
 
         Digests of their messages stay, so that transcripts do not import them again.
         """
@@ -143,9 +166,9 @@ class ConversationRemover(TableAccess):
                 self._run("tidy_summary_index")
         except (ArchiveLocked, ArchiveFull) as error:
             return str(error)
-        return _vacuum(self._db)[0]
+        return self._vacuum()[0]
 
-    def pages(self) -> dict[str, int] | None:
+    def page_sizes(self) -> dict[str, int] | None:
         """Bytes by table and index; None where SQLite cannot count them. Reads every page."""
         return None if self._row("has_page_sizes") is None else dict(self._rows("page_sizes"))
 
@@ -158,53 +181,20 @@ class ConversationRemover(TableAccess):
     def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
         return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
-
-def _vacuum(database: Database) -> tuple[str | None, bool]:
-    """Vacuum a file: why that was not possible, or None; and whether its log could be truncated."""
-    is_file = database.path != ":memory:"
-    try:
-        if is_file:
-            database.run(_QUERIES["spill_to_disk"])
-        database.run(_QUERIES["vacuum"])
-        found = database.row(_QUERIES["truncate_wal"])
-    except (ArchiveLocked, ArchiveFull) as error:
-        return str(error), False
-    finally:
-        if is_file:  # the temp store was changed, which drops temporary tables
-            database.reconnect()
-    return None, found is None or not found[0]
-
-
-_PRINT = 8
-#: Rewritten together with messages, versions and summaries.
-_OF_MESSAGES = frozenset({
-    "messages", "message_extras", "message_versions", "summaries", "transcript_records", "tombstones",
-})  # fmt: skip
-#: Columns of parts that only other programs write; the rest is rewritten with the message.
-_OF_PARTS = frozenset({
-    "tool_error", "tool_title", "patch_files", "file_name", "file_url", "subtask_prompt", "subtask_desc", "step_reason",
-})  # fmt: skip
-#: Columns by which rows or files are looked up.
-_NAMES = frozenset({
-    "session_id", "session_key", "storage_uri", "session_file_path", "path", "header_id", "session_header_id",
-    "generator_session_key", "cursor", "front",
-})  # fmt: skip
-
-
-class TextRemover(TableAccess):
-    """Reads all texts outside of messages, and rewrites them. Writes need a transaction."""
-
-    queries = load_queries("forgetting")
-    of_conversations: Sql[[Sequence[int]], list[int]] = Sql("column", "ids")
-    #: Messages with their conversations and fingerprints.
-    fingerprints: Sql[[Sequence[int]], list[tuple[int, int, bytes]]] = Sql("rows", "ids")
-    #: All summaries, shallowest first.
-    summary_ids: Sql[[], list[str]] = Sql("column", "", "summaries")
-    #: Record that everything is done.
-    finish: Sql[[], None] = Sql("run", "", "clear_pending")
-
-    def __init__(self, archive: Archive) -> None:
-        self._archive, self._db = archive, archive.database
+    def _vacuum(self) -> tuple[str | None, bool]:
+        """Vacuum the file: why that was not possible, or None; and whether its log could be truncated."""
+        is_file = self._db.path != ":memory:"
+        try:
+            if is_file:
+                self._run("spill_to_disk")
+            self._run("vacuum")
+            found = self._row("truncate_wal")
+        except (ArchiveLocked, ArchiveFull) as error:
+            return str(error), False
+        finally:
+            if is_file:  # the temp store was changed, which drops temporary tables
+                self._db.reconnect()
+        return None, found is None or not found[0]
 
     def pages(self, size: int) -> Iterator[list[int]]:
         """The ids of all messages, in batches."""
@@ -323,7 +313,7 @@ class TextRemover(TableAccess):
 
     def write_anew(self) -> str | None:
         """Vacuum the file and truncate its log; returns why that was not possible, or None."""
-        reason, is_truncated = _vacuum(self._db)
+        reason, is_truncated = self._vacuum()
         if reason is None and not is_truncated:
             return "another process reads it, so its log could not be truncated; close it and try again"
         return reason

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.errors import Stale
-from lossless.maintenance.surgery import dissolve, undo
+from lossless.maintenance.surgery import dissolve
 from lossless.model.context import SummaryItem
 from tests.maintenance.surgery_kit import (
     BUDGET,
@@ -56,8 +56,8 @@ def test_all_messages_come_back_in_order_and_the_summaries_go(tmp_path: Path) ->
         assert f"{len(summaries)} summaries are replaced by the 56 messages" in work.text
         assert (depths(engine, 1), copies(path)) == ({}, ["recompact"])
         assert dissolve.plan_unfold(engine.archive, 1) is None
-        back = undo.plan_undo(engine.archive, 1)
-        undo.apply_undo(engine.archive, back, engine.clock(), None)
+        back = dissolve.plan_undo(engine.archive, 1)
+        dissolve.apply_undo(engine.archive, back, engine.clock(), None)
         assert (context(engine, 1), depths(engine, 1)) == (before, summaries)
         prove(engine)
 

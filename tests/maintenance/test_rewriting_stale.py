@@ -17,7 +17,7 @@ from lossless.formats.synthetic import CORRECTION, change_text, correction_line,
 from lossless.ingest import sync as ingest
 from lossless.llm.completion import Completion
 from lossless.maintenance.surgery.common import diff_context
-from lossless.maintenance.surgery.stale_summaries import NOTHING_LEFT, extract_stale
+from lossless.maintenance.surgery.rewriting import NOTHING_LEFT, extract_stale
 from lossless.model.context import EXTRACTIVE_MODEL, NewSummary, SummaryItem
 from tests.maintenance.surgery_kit import BUDGET, HERE, open_engine, prove, roots, rows, talk
 

@@ -12,13 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.errors import NotFound
-from lossless.files.grep import MAX_MATCHES, find_all_terms, grep_file, matches_in
-from lossless.files.vault import Vault
+from lossless.files.vault import MAX_MATCHES, Vault, find_all_terms, grep_file, matches_in
 from lossless.model.identity import file_id
 from lossless.model.messages import StoredFile
 
 if TYPE_CHECKING:
-    from lossless.files.grep import FindSpans
+    from lossless.files.vault import FindSpans
 
 NOW = datetime(2026, 1, 5, tzinfo=UTC)
 
