@@ -114,12 +114,8 @@ def _print_found(screen: Screen, found: Sequence[Data]) -> None:
         screen.line("No agent programs were found on this machine.")
         return
     screen.line("Found on this machine (only names and sizes were read):")
-    screen.items(
-        found,
-        "  Program=program, Files=files:count, Size=bytes:bytes, Newest=newestAt:date, =rest:rest",
-        program=lambda item: f"  {item['program']}",
-        rest=lambda _: "",
-    )
+    columns = "  Program=program, Files=files:count, Size=bytes:bytes, Newest=newestAt:date, =rest:rest"
+    screen.items(found, columns, program=lambda item: f"  {item['program']}", rest=lambda _: "")
 
 
 def _find(invocation: Invocation) -> list[LocalHistory]:

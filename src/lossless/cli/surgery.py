@@ -234,11 +234,9 @@ def print_context_diff(screen: Screen, data: Data) -> None:
     if not data["entries"]:
         screen.line("The context did not change between these points, except for new messages.")
         return
-    screen.items(
-        data["entries"],
-        "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count",
-        **{"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])},
-    )
+    columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
+    counts = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
+    screen.items(data["entries"], columns, **counts)
     screen.gap()
     print_diff_lines(screen, data["text"])
 

@@ -13,6 +13,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.append import session_options
 from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type
+from lossless.cli.conversations import session_name
 from lossless.cli.output import pick_json, to_json
 from lossless.cli.screen import Data, Screen, styled
 from lossless.tui.text import plural
@@ -191,12 +192,8 @@ def print_quarantine(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("Nothing is quarantined.")
         return
-    screen.items(
-        data["items"],
-        f"{_DECIDED}, next to=neighbour, session:key",
-        neighbour=lambda item: item["beside"] or "",
-        session=lambda item: item["sessionKey"] or item["sessionId"],
-    )
+    columns = f"{_DECIDED}, next to=neighbour, session:key"
+    screen.items(data["items"], columns, neighbour=lambda item: item["beside"] or "", session=session_name)
     screen.line(styled("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim"))
 
 
