@@ -724,8 +724,6 @@ def _listed(row: str) -> list[str]:
     return [topic for topic in known if not is_directive(topic)]
 
 
-# --- what "yesterday" meant on the day it was said ---
-
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),

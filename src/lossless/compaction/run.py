@@ -491,9 +491,6 @@ def fold(
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 
-# --- summaries that are written before they are needed ---
-
-
 def prepare(job: CompactionJob) -> int:
     """Have a model write the leaves that the next sweep will need, and store them without a place; returns how many.
 

@@ -25,8 +25,8 @@ from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.results import ELLIPSIS, Reference, find_references, parse_reference
-from lossless.recall.scope import Caller, GrepRequest, Scope, not_in_scope
+from lossless.recall.results import ELLIPSIS, find_references, parse_reference
+from lossless.recall.scope import Caller, GrepRequest, Scope, require_in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -102,11 +102,6 @@ class Answer:
         return next((part.strategy for part in self.parts if part.status == "success"), None)
 
     @property
-    def dropped_ids(self) -> tuple[str, ...]:
-        """Ids that a reader cited and that are not in the archive."""
-        return tuple(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts)))
-
-    @property
     def details(self) -> dict[str, Any]:
         found: dict[str, Any] = {} if self.error is None else {"error": self.error}
         if self.error is None:
@@ -130,7 +125,7 @@ class Answer:
             found["conversationBreakdown"] = [part.details for part in self.parts]
         optional = {
             "strategy": self.strategy,
-            "droppedIds": list(self.dropped_ids),
+            "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts))),
             "otherConversationIds": list(self.others),
         }
         return found | {name: value for name, value in optional.items() if value}
@@ -149,7 +144,7 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
         text = "; ".join(dict.fromkeys(map(str, failures))) or "nothing was read"
         code = failures[0].code if failures else None
         return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
-    replies = [part.reply for part in good if part.reply is not None]
+    replies = [part.reply for part in good if part.reply]
     text = replies[0].answer
     if len(parts) > 1:
         lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
@@ -200,11 +195,9 @@ def find_candidates(
     nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
     found: dict[str, AnswerCandidate] = {}
     for id_ in summary_ids:
-        summary = nodes.get(id_)
-        if summary is None or not scope.allows(summary.conversation_id):
-            raise not_in_scope(scope, id_)
-        at = summary.latest_at or summary.created_at
-        found[id_] = AnswerCandidate(id_, summary.conversation_id, at, is_explicit=True)
+        require_in_scope(scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
+        at = nodes[id_].latest_at or nodes[id_].created_at
+        found[id_] = AnswerCandidate(id_, nodes[id_].conversation_id, at, is_explicit=True)
     if not (query and query.strip()):
         return list(found.values())
     request = GrepRequest(query, "full_text", "summaries", limit=_HITS, sort="relevance")
@@ -272,7 +265,13 @@ def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tup
     """
     spots = find_references(reply.answer)
     named = [parse_reference(id_) for id_ in reply.cited_ids] + [reference for _, _, reference in spots]
-    there = existing_ids(archive, scope, named)
+    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
+    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
+    files = archive.files.many(known.id for known in named if known.kind == "file")
+    homes = {id_: node.conversation_id for id_, node in summaries.items()}
+    homes |= {id_: stored.conversation_id for id_, stored in files.items()}
+    homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
+    there = {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}
     pieces: list[str] = []
     at = 0
     for _, end, reference in spots:
@@ -283,19 +282,6 @@ def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tup
     ids = list(dict.fromkeys(reference.id for reference in named))
     cited = tuple(id_ for id_ in ids if id_ in there)
     return replace(reply, answer=answer, cited_ids=cited), tuple(id_ for id_ in ids if id_ not in there)
-
-
-def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]) -> set[str]:
-    """The ids among them that are in the archive and in scope."""
-    named = list(references)
-    homes: dict[str, int] = {}
-    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
-    homes |= {node.id: node.conversation_id for node in summaries.values()}
-    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
-    homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
-    files = archive.files.many(known.id for known in named if known.kind == "file")
-    homes |= {stored.id: stored.conversation_id for stored in files.values()}
-    return {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}
 
 
 Strategy: TypeAlias = Literal["auto", "loop", "pack"]
@@ -438,12 +424,8 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
-            value = (
-                item.score
-                * (0.5 + covered)
-                / math.sqrt(80 + len(sentence))
-                * (_ASKS_SHARE if sentence.endswith("?") else 1.0)
-            )
+            value = item.score * (0.5 + covered) / math.sqrt(80 + len(sentence))
+            value *= _ASKS_SHARE if sentence.endswith("?") else 1.0
             value *= _KIND_SHARE if kind and re.search(kind, sentence) else 1.0
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0

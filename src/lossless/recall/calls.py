@@ -85,9 +85,6 @@ def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> Too
     return ToolCallResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
 
 
-# --- lcm_grep -------------------------------------------------------------------------------------
-
-
 def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     since, before = args["since"], args["before"]
     if since is not None and before is not None and since >= before:
@@ -130,9 +127,6 @@ def _hit_details(hit: SearchHit) -> dict[str, Any]:
     return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 
-# --- lcm_describe ---------------------------------------------------------------------------------
-
-
 def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     reference = parse_reference(args["id"])
     request = DescribeRequest(
@@ -146,9 +140,6 @@ def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResu
     scope = _scope(box, args, caller)
     found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
     return _with_scope_warning(scope, str(found), found.details)
-
-
-# --- lcm_expand -----------------------------------------------------------------------------------
 
 
 def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -178,9 +169,6 @@ def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     )
     opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
     return _with_scope_warning(scope, str(opened), opened.details)
-
-
-# --- lcm_expand_query -----------------------------------------------------------------------------
 
 
 def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -225,9 +213,6 @@ def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
     return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
 
 
-# --- lcm_recall -----------------------------------------------------------------------------------
-
-
 def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     scope = _scope(box, args, caller)
     limit = args["maxTokens"] or box.settings.recall_max_tokens
@@ -240,9 +225,6 @@ def _evidence_details(item: Evidence) -> dict[str, Any]:
         "id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
         "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id,
     }  # fmt: skip
-
-
-# --- lcm_recent -----------------------------------------------------------------------------------
 
 
 def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:

@@ -367,8 +367,6 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
     return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'
 
 
-# --- evidence without being asked for -----------------------------------------------------------------
-
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
 #: Among so many of the best messages is the one that decides; so many candidates are weighed, of so many index rows.
@@ -531,8 +529,6 @@ def quotation_place(item: Evidence) -> str:
     who = f"{item.role} {item.sender}" if item.sender else item.role
     return ", ".join(filter(None, (item.reference, who, f"{item.created_at:%Y-%m-%d}", item.days)))
 
-
-# --- what was said in a stretch of time -------------------------------------------------------------
 
 #: Of more messages the newest are looked at; of those so many are read, spread evenly, and so much of each.
 _MOST_SAID, _MOST_READ, _READ_CHARS = 20_000, 1_500, 4_000

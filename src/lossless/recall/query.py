@@ -228,18 +228,13 @@ class Query:
 
     @property
     def match_all(self) -> str:
-        """FTS5: texts with all of them."""
-        return all_of(self.asked)
+        """FTS5: texts with all of them; an expression that finds nothing when there are none."""
+        return " AND ".join(dict.fromkeys(f"({term.loose})" for term in self.asked)) or '""'
 
 
 def any_of(terms: Iterable[Term]) -> str:
     """FTS5: texts with at least one of `terms`; an expression that finds nothing when there are none."""
     return " OR ".join(dict.fromkeys(term.loose for term in terms)) or '""'
-
-
-def all_of(terms: Iterable[Term]) -> str:
-    """FTS5: texts with all of `terms`; an expression that finds nothing when there are none."""
-    return " AND ".join(dict.fromkeys(f"({term.loose})" for term in terms)) or '""'
 
 
 @lru_cache(maxsize=16)
@@ -693,11 +688,6 @@ def _named_month(match: re.Match[str], now: datetime) -> _Span:
     return _month(int(year) if year else _recent_year(month, 1, now), month, now)
 
 
-def _year(match: re.Match[str], now: datetime) -> _Span:
-    first = _midnight(now).replace(year=int(match.group(1)), month=1, day=1)
-    return first, first.replace(year=first.year + 1)
-
-
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else _NUMBERS[text]
 
@@ -795,6 +785,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
         ),
         (rf"\b{_CLEAR_MONTH}\b()", _named_month),
         (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
-        (rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b", _year),
+        (
+            rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b",
+            lambda found, now: _unit_back(4, now.year - int(found[1]), now),
+        ),
     )
 )

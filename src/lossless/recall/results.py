@@ -266,11 +266,9 @@ def _settle(text: str, start: int, size: int, matches: Sequence[TermMatch]) -> t
     return start, end
 
 
-def best_snippet(
-    text: str, finder: TermFinder, weights: Sequence[float] | None = None, size: int = SNIPPET_CHARS
-) -> Snippet:
+def best_snippet(text: str, finder: TermFinder, weights: Sequence[float] | None = None) -> Snippet:
     """The part of a text that shows best why it was found."""
-    return on_one_line(text, *best_window(text, finder, size, weights))
+    return on_one_line(text, *best_window(text, finder, weights=weights))
 
 
 def snippet_around(text: str, start: int, end: int, size: int = SNIPPET_CHARS) -> Snippet:

@@ -212,10 +212,6 @@ class LiteralPattern:
             at = text.lower().find(self._lower)
         return None if at < 0 else (min(at, len(text)), min(at + len(self.text), len(text)))
 
-    def is_in(self, text: AnyText) -> bool:
-        """Whether a message or a summary holds it."""
-        return self.find(text.content) is not None or self.find(text.called) is not None
-
 
 class RegexPrefilter:
     """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on themselves alone.
@@ -345,9 +341,6 @@ def _re2(pattern: str) -> Any:
         raise BadPattern(
             pattern, reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
         ) from None
-
-
-# --- what can be known of a pattern without running it --------------------------------------------
 
 
 def expanded_size(pattern: str) -> int:

@@ -150,9 +150,6 @@ def grant_refused(reason: str) -> GrantError:
     return GrantError(f"Expansion authorization failed: {reason}")
 
 
-# --- not in circles, not twice at once ------------------------------------------------------------
-
-
 def recursion_reason(archive: Archive, session: str, request: str, now: datetime) -> str:
     """Why a delegated session that asks a question in turn is refused.
 
@@ -371,18 +368,11 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
 def require_in_scope(scope: Scope, conversation_id: int | None, name: str) -> None:
     """Raises `NotFound` unless there is a conversation, in scope; what is outside is as if it were not there."""
     if conversation_id is None or not scope.allows(conversation_id):
-        raise not_in_scope(scope, name)
+        error = NotFound(OUT_OF_SCOPE, name)
+        where = "the delegated conversation scope" if scope.kind == "grant" else "this session scope"
+        error.args = (f"Not found in {where}: {name}",)
+        raise error
 
-
-def not_in_scope(scope: Scope, name: str) -> NotFound:
-    """The error for an id that this caller cannot see."""
-    error = NotFound(OUT_OF_SCOPE, name)
-    where = "the delegated conversation scope" if scope.kind == "grant" else "this session scope"
-    error.args = (f"Not found in {where}: {name}",)
-    return error
-
-
-# --- grep, as other verbs use it ------------------------------------------------------------------
 
 GrepMode: TypeAlias = Literal["regex", "full_text"]
 SearchIn: TypeAlias = Literal["messages", "summaries", "both", "files"]

@@ -671,7 +671,6 @@ def _roll_back(connection: Any) -> None:
         connection.execute("ROLLBACK")
 
 
-# --- forks ----------------------------------------------------------------------------------------
 # SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the locks, and
 # its writes would be lost once the parent closes the file: so no connection is open in a fork.
 

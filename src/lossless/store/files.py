@@ -120,9 +120,10 @@ class LargeFileRows(TableAccess):
             self._run("set_part_metadata", message_id=message_id, ordinal=at, metadata=rows[at])
 
     def text_of(self, file: StoredFile) -> str | None:
-        """The text of the message whose payload a file holds, when there is such a message."""
+        """The text of the message whose payload a file holds, unless that is a reference to the file again."""
         row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
-        return None if row is None else column_text(row[0])
+        text = None if row is None else column_text(row[0])
+        return None if text is None or (text.startswith("[LCM ") and file.id in text[:200]) else text
 
     def call(
         self, conversation_id: int, call_id: str, before_seq: int | None = None
