@@ -491,18 +491,9 @@ SweepRunner = Literal["nobody", "background", "turn"]
 
 #: Why a sweep ended.
 StopReason = Literal[
-    "nothing left",
-    "no progress",
-    "iterations",
-    "deadline",
-    "stale",
-    "busy",
-    "auth failure",
-    "model failure",
-    "model denied",
-    "breaker open",
-    "spend backoff",
-]
+    "nothing left", "no progress", "iterations", "deadline", "stale", "busy", "auth failure", "model failure",
+    "model denied", "breaker open", "spend backoff",
+]  # fmt: skip
 
 
 class CompactionReason(StrEnum):

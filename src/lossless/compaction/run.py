@@ -352,10 +352,8 @@ def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass
     """
     style = job.style
     sources = (read_source(job.archive, work, job.summariser) for work in batch)
-    written: Iterator[WrittenSummary | None]
-    if pool is None or len(batch) == 1:
-        written = (summarise(source, style=style) for source in sources)
-    else:
+    written: Iterator[WrittenSummary | None] = (summarise(source, style=style) for source in sources)
+    if pool is not None and len(batch) > 1:
         written = pool.extracted(sources, style)
     for work in batch:
         if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
@@ -515,30 +513,26 @@ def prepare(job: CompactionJob) -> int:
 
 def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForSummary) -> int:
     """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
-    known = _prepared(job, work)
-    made: NewSummary | Summary | None = known
-    if made is None:
-        sweeping.moment = job.archive.summaries.moment()
-        written = summarise(read_source(job.archive, work, job.summariser), ask, job.style, "raise")
-        if written is None:
-            sweeping.state = plan.after_unshrinkable(sweeping.state, work)
-            return 0
-        made = _new(work, written)
-        _store(job, work, made, sweeping.moment)
-    _go_on(sweeping, work, made)
-    return int(known is None)
-
-
-def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: tuple[int, int] | None) -> None:
-    archive, id_, now = job.archive, job.conversation_id, job.clock()
+    if (known := _prepared(job, work)) is not None:
+        _go_on(sweeping, work, known)
+        return 0
+    archive, id_ = job.archive, job.conversation_id
+    sweeping.moment = archive.summaries.moment()
+    written = summarise(read_source(archive, work, job.summariser), ask, job.style, "raise")
+    if written is None:
+        sweeping.state = plan.after_unshrinkable(sweeping.state, work)
+        return 0
+    new, now = _new(work, written), job.clock()
     with archive.writing():
         if not job.prolong():
             raise Stale("another worker has taken over")
         size, budget = archive.context_tokens(id_), archive.context_budget(id_)
         archive.summaries.insert(id_, work.items, new, now)
-        archive.summaries.mark_new(new.id, work.items, since, now)
+        archive.summaries.mark_new(new.id, work.items, sweeping.moment, now)
         archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (new.id,), None, size, size), now)
         archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
+    _go_on(sweeping, work, new)
+    return 1
 
 
 def publish_prepared(job: CompactionJob) -> CompactionReport | None:
@@ -549,7 +543,7 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
         return None
     with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
         job = replace(job, prolong=prolong)
-        while prolong() and (found := _next_prepared(job, sweeping)) is not None:
+        while prolong() and (found := _next_prepared(job, sweeping)):
             _publish(job, sweeping, *found)
         if not sweeping.summary_ids:
             return None
@@ -560,10 +554,8 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
 
 
 def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Summary] | None:
-    for work in _next(job, sweeping, 1):
-        if (known := _prepared(job, work)) is not None:
-            return work, known
-    return None
+    work = next(iter(_next(job, sweeping, 1)), None)
+    return (work, known) if work is not None and (known := _prepared(job, work)) is not None else None
 
 
 def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:

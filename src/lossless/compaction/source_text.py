@@ -133,7 +133,7 @@ def leaf_text(lines: Iterable[SourceMessage], timezone: str = "UTC") -> str:
     for line in lines:
         body = _body(line)
         if body:
-            speaker = f" | speaker (untrusted metadata): {_one_line(line.sender)}" if line.sender else ""
+            speaker = f" | speaker (untrusted metadata): {' '.join(line.sender.split())}" if line.sender else ""
             blocks.append(f"[{format_local_time(line.created_at, timezone)} | {line.role}{speaker}]\n{_unforged(body)}")
     return "\n\n".join(blocks)
 
@@ -280,10 +280,6 @@ def _without_blocks(text: str, tag: str) -> str:
 def _unforged(body: str) -> str:
     """History must not look like a header of ours."""
     return _FORGED_HEADER.sub("> ", body) if body[:1] == "[" or "\n[" in body else body
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @lru_cache(maxsize=64)

@@ -387,11 +387,7 @@ class Summariser:
         """Asks the describing model about a file, behind breaker and spend limit of files."""
         own = replace(gate, scope=_FILE, purpose=_FILE, conversation_id=None, tickets=[])
         chain = ModelChain(self.describers, self._connect, self.settings.summary_timeout_ms / 1000, own)
-
-        def describe(question: str, /) -> str:
-            return chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
-
-        return describe
+        return lambda question: chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
 
     def _connect(self, candidate: ModelCandidate) -> Complete:
         if candidate is _HOST and self.complete is not None:
@@ -533,19 +529,15 @@ class DescriptionWorker:
                 text = summarise_file(data, file.name, file.mime, ask=asking)
             if refusals:
                 break
-            if self._set_description(file, text):
+            known, is_better = file.exploration_summary or "", False
+            if not text.startswith(TEXT_HEADING):
+                asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
+                with self.archive.writing():
+                    is_better = files.set_summary(file, asked + text)
+            if is_better:
                 done.append(file.id)
             else:
                 self.passed_over.add(file.id)
             if progress:
                 progress(file)
         return DescribeReport(tuple(done), files.count_plain(conversation_id), next(iter(refusals), None))
-
-    def _set_description(self, file: StoredFile, text: str) -> bool:
-        """Whether a file has a better description now."""
-        if text.startswith(TEXT_HEADING):
-            return False
-        known = file.exploration_summary or ""
-        asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
-        with self.archive.writing():
-            return self.archive.files.set_summary(file, asked + text)
