@@ -20,6 +20,7 @@ from lossless.compaction.plan import (
 from lossless.compaction.run import (
     FAILED_STOPS,
     POOL_MIN_TOKENS,
+    THRESHOLD_REASON,
     CompactionJob,
     CompactionReport,
     compact,
@@ -31,7 +32,6 @@ from lossless.compaction.run import (
     planned_passes,
     prepare,
     publish_prepared,
-    recover_abandoned,
     request_sweep,
     revalidate_debt,
     start_drain,
@@ -460,7 +460,6 @@ class Compactor:
         return context.budget_tokens(conversation_id) - spared
 
     def _framing(self, conversation_id: int) -> int:
-        """What the frames around the items of a context take in a prompt."""
         return framed_tokens(0, self.archive.context.counts(conversation_id)[0])
 
     def after_turn(self, request: CompactionRequest) -> TurnOutcome:
@@ -529,7 +528,6 @@ class Compactor:
         return report
 
     def _keep(self, request: CompactionRequest, history: HistoryBudget) -> None:
-        """Remember the budget that holds, if it is another one."""
         id_ = request.conversation.id
         kept = self.archive.guards.history(id_)
         if kept is None or kept.budget != history:
@@ -548,7 +546,14 @@ class Compactor:
     def debt(self, conversation_id: int) -> CompactionDebt:
         """The pending compaction of a conversation."""
         found = self.archive.guards.debt(conversation_id) or CompactionDebt(conversation_id)
-        return recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
+        if found.pending or not found.running:
+            return found
+        # lossless-claw clears that mark when it starts, so a killed one is only marked running
+        begun, now = found.last_started_at, self.clock()
+        is_alive = begun is not None and now - MAX_SWEEP_TIME <= begun <= now
+        return (
+            found if is_alive else replace(found, pending=True, running=False, reason=found.reason or THRESHOLD_REASON)
+        )
 
     def compact(
         self,

@@ -354,7 +354,6 @@ class _SummaryDraft:
         return f"“{text}”"
 
     def _cost(self, index: int) -> int:
-        """What a unit adds to the text: itself, and whatever must be written around it first."""
         place = self.units.entries[index]
         entry = self.entries[place]
         cost = self.costs[index] + (len(_GAP) if place in self.voices else quarter_tokens(entry.label) + 3)
@@ -487,7 +486,6 @@ def extract(
 def _speech_row(
     line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
 ) -> tuple[ExtractRow, list[str], list[float]]:
-    """Who speaks in a line, with the units of what it says and their weights."""
     name, speech = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
     label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
     texts, factors = _speech_units(speech, line.role, user_factor, line.created_at)

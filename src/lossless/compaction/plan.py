@@ -390,7 +390,6 @@ def _leaf_passes(
 
 
 def _shown(items: Iterable[ContextItem], policy: CompactionPolicy, state: SweepState) -> int:
-    """What messages before the tail take in a prompt."""
     return sum(
         shown_tokens(item.role, item.budget_tokens, state.budget, is_past=policy.has_capped_tail)
         for item in items

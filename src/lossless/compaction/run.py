@@ -313,8 +313,6 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) ->
 
 
 def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
-    """The same model, whose failure to answer at all is remembered."""
-
     def ask_once(prompt: SummaryPrompt, /) -> Completion:
         try:
             return ask(prompt)
@@ -559,7 +557,6 @@ def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Sum
 
 
 def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
-    """The leaf that was prepared for exactly these messages, if there is one."""
     if not job.summariser.settings.prepare_summaries or work.depth != 0:
         return None
     ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
@@ -583,7 +580,6 @@ def _stop_of(error: ModelError | GuardOpen | Stale) -> StopReason:
 
 
 def _why(context: Sequence[ContextItem], target: int) -> str:
-    """What is left that cannot be folded, and what it takes."""
     user = newest_user_index(context)
     turn = context[user:] if user is not None else []
     folded = [item for item in context if isinstance(item, SummaryItem)]
@@ -646,15 +642,6 @@ def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False)
     if debt.next_attempt_after is None or not now < debt.next_attempt_after <= now + _LONGEST_WAIT:
         return True  # one that is to wait longer was deferred before the clock went back
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
-
-
-def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
-    """The pending compaction: lossless-claw clears that mark when it starts, so a killed one is only marked running."""
-    if debt.pending or not debt.running:
-        return debt
-    begun = debt.last_started_at
-    is_alive = begun is not None and now - longest <= begun <= now
-    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD_REASON)
 
 
 def start_drain(debt: CompactionDebt, now: datetime) -> CompactionDebt:
@@ -751,7 +738,6 @@ def drain_policy(
 
 
 def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
-    """Marks it as not running, without failures."""
     return replace(
         debt,
         pending=pending,

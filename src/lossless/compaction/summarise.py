@@ -182,7 +182,6 @@ def _built_in(name: str) -> PromptTemplate:
 
 
 def _checked(template: PromptTemplate) -> PromptTemplate:
-    """The template, if it is one that can be filled."""
     if len(template.text) > _MAX_TEMPLATE_CHARS:
         raise BadInput(f"prompt template {template.origin!r} is longer than {_MAX_TEMPLATE_CHARS} characters")
     allowed = () if template.name == SYSTEM_TEMPLATE else PLACEHOLDERS

@@ -172,7 +172,6 @@ def _asked(call: ToolCall) -> str:
 
 
 def _exit_code(text: str) -> int | None:
-    """The exit code that an output names at its beginning or its end."""
     for part in (text[-200:], text[:80]):
         if "xit" in part and (found := _EXIT.search(part)):
             return int(found[1])

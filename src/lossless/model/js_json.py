@@ -66,7 +66,6 @@ def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
 
 
 def _is_json(value: Any, below: list[Any]) -> bool:
-    """Whether JSON can represent a number, or a value of a subclass."""
     if isinstance(value, int):
         return bool(_LOWEST < value < _HIGHEST)
     if isinstance(value, float):

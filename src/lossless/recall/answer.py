@@ -452,7 +452,6 @@ class _ConversationTask:
 
 
 def _part(work: _ConversationTask) -> AnswerPart:
-    """What one conversation says, its citations checked."""
     begun = work.box.monotonic()
     outcome, strategy = _read_conversation(work)
     elapsed = int(1000 * (work.box.monotonic() - begun))

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.model.records import IngestHealth
-    from lossless.recall.answer import Answer
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.tools import Arguments, Toolbox
@@ -79,7 +78,6 @@ def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
 
 
 def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> ToolCallResult:
-    """A result that begins with what the caller should know about its scope."""
     if scope.warning is None:
         return ToolCallResult(text, details)
     return ToolCallResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
@@ -196,17 +194,12 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
     box = replace(box, asking=_question_ids(box, caller), questions=asks)  # readers are not shown what asks
     found = answering.answer(box, question, scope, caller)
     details = found.details | ({"warning": scope.warning} if scope.warning else {})
-    return ToolCallResult(_bounded_json(found, details), details, is_error=found.error is not None)
-
-
-def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
-    """The details as JSON; an answer that makes them too long is cut, so that they stay JSON."""
     text = json.dumps(details, ensure_ascii=False)
-    if len(text) <= MAX_RESULT_CHARS or "answer" not in details:
-        return text
-    rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
-    space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
-    return json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
+    if len(text) > MAX_RESULT_CHARS and "answer" in details:  # it is cut, so that they stay JSON
+        rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
+        space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+        text = json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
+    return ToolCallResult(text, details, is_error=found.error is not None)
 
 
 def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:

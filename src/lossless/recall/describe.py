@@ -99,7 +99,6 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _with_content(lines: Sequence[str], page: TextPage) -> str:
-    """The lines of a description, then its page of content and where the rest is."""
     where = f"characters {page.start:,} to {page.end:,} of {page.total:,}"
     rest = [f'(truncated: {where}; go on with cursor="{page.cursor}")'] if page.cursor else []
     return "\n".join([*lines, "content", page.text, *rest])
@@ -193,7 +192,6 @@ def _line_offset(read: ReadAt, line: int) -> tuple[int, int]:
 
 
 def _line_end(data: bytes, lines: int | None) -> int:
-    """Where the `lines`-th line of `data` ends, or all of it."""
     if lines is None:
         return len(data)
     at = 0
@@ -252,28 +250,20 @@ def describe(
         return _describe_file(archive, named.id, scope, request, budget, open_file)
 
     def fitted(cap: int | None) -> Description:
+        """With less content when all of it together would be longer than a tool may return."""
+        limit = min(cap or _NO_CAP, request.token_cap or _NO_CAP) if named.kind != "summary" else _NO_CAP
         with archive.reading():
-            return _fit_to_result(read, TextBudget(min(cap or _NO_CAP, request.token_cap or _NO_CAP)))
+            found = read(TextBudget(limit))
+            over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
+            return found if over <= 0 else read(TextBudget(limit, len(found.page.text) - over))
 
-    if named.kind == "summary":
-        with archive.reading():
-            return _fit_to_result(read, TextBudget(_NO_CAP))
-    return recall_scope.read_and_charge(
-        archive, scope.grant, now, fitted, lambda found: estimate_tokens(found.page.text)
-    )
-
-
-def _fit_to_result(read: Callable[[TextBudget], Description], budget: TextBudget) -> Description:
-    """What is read, with less content when all of it together would be longer than a tool may return."""
-    found = read(budget)
-    over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
-    return found if over <= 0 else read(TextBudget(budget.tokens, len(found.page.text) - over))
+    grant = None if named.kind == "summary" else scope.grant
+    return recall_scope.read_and_charge(archive, grant, now, fitted, lambda found: estimate_tokens(found.page.text))
 
 
 def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
-    """What a summary says, what it was made of, where it was used, and what opening it would cost."""
     found = archive.summaries.many([summary_id])
     require_in_scope(scope, found[0].conversation_id if found else None, summary_id)
     recall_scope.check_grant_summary(archive, scope.grant, summary_id)
@@ -397,7 +387,6 @@ def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[i
 def _describe_message(
     archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
-    """Who said what and when, in full, with the leaf above it and the messages before and after it."""
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
     require_in_scope(scope, found[0].conversation_id if found else None, name)
@@ -482,7 +471,6 @@ def _describe_file(
     budget: TextBudget,
     open_file: OpenFile | None,
 ) -> Description:
-    """What is known of a stored file, and as much of its content as was asked for."""
     found = archive.files.many([file_id])
     require_in_scope(scope, found[file_id].conversation_id if found else None, file_id)
     stored, first, last = found[file_id], request.start_line, request.end_line

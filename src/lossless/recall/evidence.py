@@ -266,7 +266,7 @@ def recall(
         for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
             heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
-            cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
+            cost = estimate_tokens(f"{evidence_line(item)}\n") + estimate_tokens(heading)
             if cost <= budget:
                 budget -= cost
                 items.append(item)
@@ -348,7 +348,6 @@ def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int,
 
 
 def _cut_out(whole: str, start: int, end: int) -> str:
-    """A piece of a text, with an ellipsis where something was left out."""
     before, after = ELLIPSIS if start > 0 else "", ELLIPSIS if end < len(whole) else ""
     return f"{before}{whole[start:end].strip()}{after}"
 

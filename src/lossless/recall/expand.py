@@ -347,7 +347,6 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
-    """The named summaries and messages, each checked against scope and grant."""
     nodes = archive.listings.summary_nodes(named.id for named in references if named.kind == "summary")
     message_ids = [named.message_id for named in references if named.kind == "message"]
     places = archive.listings.message_places(message_ids)

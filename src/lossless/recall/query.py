@@ -517,7 +517,6 @@ def _root(word: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _is_hump(text: str, folded: str, at: int) -> bool:
-    """Whether a piece of a camelCase word begins at `at`."""
     return len(text) == len(folded) and 0 < at < len(text) and text[at].isupper() and text[at - 1].islower()
 
 
@@ -590,7 +589,6 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:
-    """A span after "since", "after" or "before"."""
     word = _PREPOSITION.search(folded, max(0, start - 24), start)
     if word is None:
         return span
@@ -744,7 +742,6 @@ def _weekday(name: str, now: datetime, weeks: int = 1) -> _Span:
 
 
 def _after(*words: str) -> str:
-    """A place right after one of `words`."""
     return "(?:" + "|".join(rf"(?<=\b{word} )" for word in words) + ")"
 
 

@@ -197,7 +197,6 @@ def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) ->
 
 
 def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTime | None) -> None:
-    """Give each hit its score, its terms and its tier."""
     best: dict[int, float] = {0: 0.0}
     for hit in hits:
         hit.score = _own_score(hit, weighed)
@@ -677,7 +676,6 @@ def _speaker(sender: str | None, text: str) -> str:
 
 
 def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
-    """The passages of a text that were proposed."""
     seq = text.seq if isinstance(text, MessageText) else None
     is_users = isinstance(text, MessageText) and text.role == "user"
     speaker = _speaker(text.sender, whole) if isinstance(text, MessageText) else ""

@@ -417,10 +417,16 @@ class RegexTraits:
             if kind is sre.LITERAL:
                 self._letter(chr(value))
             elif kind is sre.SUBPATTERN:
-                self._group(value[1], value[2], value[3])
+                _, added, removed, inner = value
+                self.is_local &= not added | removed
+                if (added | removed) & re.IGNORECASE:  # it reads case in its own way
+                    self.is_wild = True
+                    self.runs.append("")
+                else:
+                    self.through(inner)
             elif kind in _REPEATS:
                 self.is_local &= kind is not sre.POSSESSIVE_REPEAT
-                self._repeat(value[0], value[1], value[2])
+                self._repeat(*value)
             elif kind is sre.BRANCH:
                 self.choices += 1
                 self._aside(value[1])
@@ -428,15 +434,6 @@ class RegexTraits:
                 self.is_wild |= kind in _WILD
                 self.is_local &= kind not in _WILD and (kind is not sre.AT or value is sre.AT_BOUNDARY)
                 self.runs += [""] if kind is not sre.AT else []
-
-    def _group(self, added: int, removed: int, inner: Any) -> None:
-        """A group, unless it reads case in its own way."""
-        self.is_local &= not added | removed
-        if (added | removed) & re.IGNORECASE:
-            self.is_wild = True
-            self.runs.append("")
-        else:
-            self.through(inner)
 
     def _letter(self, letter: str) -> None:
         """A few letters have odd relatives in the other case, such as K and the sign for kelvin."""

@@ -284,7 +284,13 @@ def resolve_scope(
     holder = caller.session.name if caller.session else None
     grant = held_grant(archive, holder, caller.grant_id, now)
     if caller.is_delegated or grant is not None:
-        return _granted(check_grant(grant, now), conversation_id)
+        grant = check_grant(grant, now)
+        if conversation_id is None:
+            return Scope("grant", grant.conversation_ids, grant=grant)
+        if conversation_id not in grant.conversation_ids:
+            allowed = ", ".join(map(str, grant.conversation_ids)) or "none"
+            raise GrantError(f"Conversation {conversation_id} is not in the delegated scope (allowed: {allowed}).")
+        return Scope("grant", (conversation_id,), grant=grant)
     family, warning = _family(archive, caller.session)
     own = tuple(conversation.id for conversation in family)
     if conversation_id is None and not all_conversations:
@@ -337,15 +343,6 @@ def _visible(
         project = archive.conversations.project(family[0].id) if family else None
         found = archive.conversations.in_project(project or (session.project if session else None), known.agent)
     return (*own, *(id_ for id_ in found if id_ not in own))
-
-
-def _granted(grant: Grant, conversation_id: int | None) -> Scope:
-    if conversation_id is None:
-        return Scope("grant", grant.conversation_ids, grant=grant)
-    if conversation_id not in grant.conversation_ids:
-        allowed = ", ".join(map(str, grant.conversation_ids)) or "none"
-        raise GrantError(f"Conversation {conversation_id} is not in the delegated scope (allowed: {allowed}).")
-    return Scope("grant", (conversation_id,), grant=grant)
 
 
 def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Conversation], str | None]:

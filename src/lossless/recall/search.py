@@ -119,7 +119,6 @@ def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], s
 
 
 def _search_files(asked: _Search) -> SearchResult:
-    """Matches in the files of the scope, newest file first."""
     request, means, archive = asked.request, asked.means, asked.archive
     is_regex = request.mode == "regex"
     words = [term.text for term in parse_query(request.pattern).asked] or [request.pattern.strip()]
@@ -166,8 +165,6 @@ def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
 
 
 def _pattern_finder(pattern: Regex, seconds: float) -> inside.FindSpans:
-    """Finds the matches of a regular expression."""
-
     def find(text: str) -> Iterable[tuple[int, int]]:
         at = 0
         for _ in range(inside.MAX_MATCHES):

@@ -701,7 +701,6 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Reset what a child inherited: threads, connections, locks."""
     global _write_locks_guard
     _write_locks_guard = threading.Lock()
     _write_locks.clear()

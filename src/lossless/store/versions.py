@@ -60,9 +60,7 @@ class StoredWording:
 
     def message(self, role: Role) -> Message:
         """The message; ValueError when it cannot be rebuilt."""
-        return unpack_message(
-            role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
-        )  # fmt: skip
+        return unpack_message(role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key)
 
     def cut(self, length: int, tokens: int) -> StoredWording:
         """The same with only the beginning of its text."""
@@ -295,7 +293,6 @@ class Versions(TableAccess):
     def _write(
         self, conversation: Conversation, message_id: int, new: NewMessage, fresh: StoredWording, old_tokens: int
     ) -> None:
-        """Write the row, its parts, its derived values, and the indexes."""
         place: dict[str, Any] = {"message_id": message_id, "conversation_id": conversation.id}
         words = {
             "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,

@@ -78,7 +78,6 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _scratch_index() -> apsw.Connection:
-    """An empty in-memory index of the same kind as ours."""
     connection = apsw.Connection(":memory:")
     for statement in split_script(load_schema("additions")):
         if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
@@ -360,8 +359,7 @@ class VerifyReads(TableAccess):
 
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
-        ids = json.dumps([version_id for version_id, _ in texts])
-        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], by_ids(id_ for id_, _ in texts)))
         indexed = [row for row in texts if index_pieces(row[1])]
         expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
         for version_id, _ in texts:
