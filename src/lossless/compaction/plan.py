@@ -145,7 +145,6 @@ class SweepState:
     takes_any: bool = False
     #: Passes that asked a summariser, whatever came of it.
     passes: int = 0
-    folds: int = 0
     replans: int = 0
     last_leaf: str | None = None
     remembered: Remembered = field(default_factory=dict)
@@ -268,7 +267,6 @@ def after_pass(
         state,
         tokens=state.tokens - work.frees(max(added_tokens, estimate or 0)),
         passes=state.passes + 1,
-        folds=state.folds + 1,
         last_leaf=summary_id if work.depth == 0 else state.last_leaf,
         stopped=state.stopped if added_tokens < work.tokens else "no progress",
     )

@@ -243,6 +243,9 @@ class TranscriptRecords(TableAccess):
     last_decision: Sql[[int, str], TranscriptDecision | None] = Sql(
         "record", "conversation_id path", "last_epoch", TranscriptDecision
     )
+    decisions: Sql[[int | None], list[TranscriptDecision]] = Sql(
+        "records", "conversation_id", "epochs", TranscriptDecision
+    )
     #: The conversations that follow, or followed, the transcript with this path or header id.
     following: Sql[[str], list[int]] = Sql("column", "name")
 
@@ -271,9 +274,6 @@ class TranscriptRecords(TableAccess):
         """Record the user's decision about a held transcript."""
         point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
-
-    def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
-        return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""

@@ -386,8 +386,6 @@ class Guards(TableAccess):
         counted = {"counted_frame": kept.frame, "counted_at": kept.frame_at, "longest_reply": kept.longest_reply}
         self._run("set_history", row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": now})
 
-    # --- pending compactions; `compaction.run` interprets them ---
-
     def put_debt(self, debt: CompactionDebt) -> None:
         self._run("put", row_values(debt))
 
@@ -400,8 +398,6 @@ class Guards(TableAccess):
         """Record a provider's report; informational only."""
         more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
         self._run("observe", row_values(seen) | more)
-
-    # --- grants ---
 
     def issue_grant(self, grant: Grant) -> None:
         self._run("issue", row_values(grant))
@@ -572,8 +568,6 @@ class Prompts(TableAccess):
         # one of another program says only which messages it covers
         seq = last if isinstance(last, int) else brief.covered_message_seq or 0
         return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
-
-    # --- evidence and receipts ---
 
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
         """The evidence chosen since a fold, oldest first."""

@@ -30,7 +30,7 @@ from lossless.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
@@ -356,14 +356,6 @@ class Versions(TableAccess):
         """The digests of the versions of some messages; those without any are skipped."""
         found = group_rows(self._rows("digests", by_ids(message_ids)), lambda digest: digest)
         return {id_: set(digests) for id_, digests in found.items()}
-
-    def find(self, conversation_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
-        """Which of these words a message of a conversation once had, and the newest such message."""
-        asked = json.dumps([digest.hex() for digest in digests])
-        return dict(self._rows("find", conversation_id=conversation_id, digests=asked))
-
-    def count(self, conversation_id: int | None = None) -> int:
-        return self._count("count", conversation_id=conversation_id)
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""

@@ -395,8 +395,6 @@ class Listings(TableAccess):
         """The messages of a leaf, in order; of its own conversation only."""
         return self._column("source_messages", id=summary_id)
 
-    # --- the graph of summaries, and how contexts changed ---
-
     def summary_nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
         return {row[0]: _node(row) for row in self._rows("nodes", self._seen(summary_ids))}

@@ -255,8 +255,6 @@ class VerifyReads(TableAccess):
     duplicates: Sql[[], list[tuple[int, int, int, int]]] = Sql("rows")
     #: The version of our tables in the file; None without them.
     schema: Sql[[], int | None] = Sql("value")
-    #: lossless-claw's migration steps in the file.
-    steps: Sql[[], dict[str, int]] = Sql("pairs")
 
     def integrity(self) -> Iterator[VerificationProblem]:
         """SQLite's own checks of the file and its references."""
