@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from lossless.compaction.source_text import SourceMessage, SourceSummary
     from lossless.model.messages import Role, ToolCall, ToolResult
 
-__all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
-
 #: Below 1, long units lose less against short ones than their length alone would say.
 _COST_POWER = 0.75
 

@@ -60,9 +60,6 @@ class GuardLimits:
     slot: timedelta = timedelta(minutes=5)
 
 
-# The breaker: refused credentials, again and again.
-
-
 #: A breaker: how many times in a row credentials were refused, and until when it is open. Any success resets it.
 BreakerState: TypeAlias = "tuple[int, datetime | None]"
 CLOSED_BREAKER: BreakerState = (0, None)
@@ -100,9 +97,6 @@ def breaker_refusal(key: str, open_until: datetime | None) -> GuardOpen:
     """The error for a call that an open breaker forbids."""
     until = "" if open_until is None else state_time(open_until)
     return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({key})", until)
-
-
-# The spend limit: too many calls in a window.
 
 
 def compaction_scope(queue_key: str) -> str:
@@ -494,7 +488,9 @@ class DescriptionWorker:
         limit: int = FILES_PER_ROUND,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Describe up to so many files of a conversation, or of all."""
+        """Describe up to so many files of a conversation, or of all, oldest first; one without a usable answer is tried
+        once only. Stops when the model fails or must not be called.
+        """
         has_work = self.is_wanted and self.archive.files.plain(1, conversation_id, self.passed_over)
         if self.vault is None or not has_work:
             return DescribeReport(left=self.archive.files.count_plain(conversation_id))
@@ -509,10 +505,7 @@ class DescriptionWorker:
         conversation_id: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have up to so many files described, oldest first; one without a usable answer is tried once only.
-
-        Stops when the model fails or must not be called.
-        """
+        """The same, asking no other than `ask`."""
         files, done, refusals = self.archive.files, list[str](), list[LosslessError]()
 
         def asking(prompt: str) -> str:

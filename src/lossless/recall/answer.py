@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from lossless.errors import ModelError
@@ -284,8 +284,6 @@ def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tup
     return replace(reply, answer=answer, cited_ids=cited), tuple(id_ for id_ in ids if id_ not in there)
 
 
-Strategy: TypeAlias = Literal["auto", "loop", "pack"]
-
 RECURSION_TEXT = (
     "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
     "and answer with what they return."
@@ -490,7 +488,7 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
 def _ask_reader(work: _ConversationTask, name: str, complete: Complete) -> tuple[DelegateReply | DelegateError, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
     box = work.box
-    wanted: Strategy = box.settings.expand_query_strategy
+    wanted = box.settings.expand_query_strategy
     if box.archive.read_only:
         wanted = "pack"  # a grant is a row, and here none can be written
     elif wanted == "auto" and box.archive.guards.remembered(_MEMORY + name) == "pack":

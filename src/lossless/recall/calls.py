@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 #: How many summaries a query opens.
 _QUERY_SUMMARIES = 8
-_SPAN_HINT = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
 _SUBAGENTS_ONLY = "lcm_expand is for sub-agents on this host."
 _SUBAGENTS_HINT = "Call lcm_expand_query to have a sub-agent read, or lcm_describe to open one thing."
 
@@ -86,7 +85,8 @@ def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> Too
 def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     since, before = args["since"], args["before"]
     if since is not None and before is not None and since >= before:
-        raise BadInput(f"since must be earlier than before: {_SPAN_HINT}")
+        hint = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
+        raise BadInput(f"since must be earlier than before: {hint}")
     file_ids = tuple(named.id for named in parse_references(args["fileIds"], kinds=("file",)))
     if file_ids and args["scope"] != "files":
         raise BadInput('fileIds is only for scope="files"')

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 _VERSION_CHARS = 400
-BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -373,7 +372,7 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
     return list(branches.values())
 
 
-def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
+def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, str]:
     if scope.grant is not None:
         remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         if request.token_cap is None:

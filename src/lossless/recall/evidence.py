@@ -416,15 +416,6 @@ ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi 
 _SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 
 
-def looked_up(words: str) -> str:
-    """What of a user's words is looked up: all of them, or both ends of what is long.
-
-    >>> len(looked_up("x" * 50_000))
-    801
-    """
-    return words if len(words) <= _LONG_CHARS else f"{words[:_END_CHARS]}\n{words[-_END_CHARS:]}"
-
-
 def unasked_evidence(
     archive: Archive,
     scope: Scope,
@@ -440,7 +431,7 @@ def unasked_evidence(
     Nothing when no message is about it for certain: small talk brings nothing. Messages that are `in_prompt`, or ask,
     are left out; a text that is not `is_fit` is not quoted.
     """
-    question = looked_up(words)
+    question = words if len(words) <= _LONG_CHARS else f"{words[:_END_CHARS]}\n{words[-_END_CHARS:]}"
     if not (topics := _topics(question)):
         return ()
     archive = archive.within(scope.conversation_ids)

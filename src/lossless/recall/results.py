@@ -203,7 +203,7 @@ class SearchResult:
         for hit in self.hits:
             key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
             groups.setdefault(key, []).append(_hit_line(hit))
-        titles = {"message": _UNCOVERED, "file": _FILES}
+        titles = {"message": "### Not summarised", "file": "### Files"}
         for key, (first, last) in self.spans.items():
             times = f" ({format_moment(first)} to {format_moment(last)})" if first or last else ""
             titles[key] = f"### {key}{times}"
@@ -418,8 +418,6 @@ _OPENING = (
     "Open a hit with lcm_describe (id: msg#… shows the whole message, sum_… the summary, file_… the file); "
     "read around it with lcm_expand or lcm_expand_query."
 )
-_UNCOVERED = "### Not summarised"
-_FILES = "### Files"
 _ROOM_FOR_END = 600
 
 

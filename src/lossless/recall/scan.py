@@ -92,7 +92,7 @@ def scan_scope(
 def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, limit: int) -> list[ScanMatch]:
     """Of these texts the ones that hold the pattern, newest first."""
     spots = [spot for source in texts if (spot := _match_in(source, pattern, 1.0)) is not None]
-    return sorted(spots, key=_newest_first)[:limit]
+    return sorted(spots, key=lambda spot: newest_first(spot[0].place))[:limit]
 
 
 def _scanned(
@@ -126,7 +126,7 @@ def _scanned(
 
 def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> ScanResult:
     """Both in one order; of summaries only those that come before the place where the messages broke off."""
-    spots = sorted((*messages.spots, *summaries.spots), key=_newest_first)
+    spots = sorted((*messages.spots, *summaries.spots), key=lambda spot: newest_first(spot[0].place))
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
     stopped = min(stops, key=lambda place: (-place.at, place.what)) if stops else None
     if stopped is not None:
@@ -135,10 +135,6 @@ def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> Scan
     if len(spots) > limit:
         return ScanResult(tuple(spots[:limit]), spots[limit - 1][0].place, False, slow)
     return ScanResult(tuple(spots), stopped, is_late, slow)
-
-
-def _newest_first(spot: ScanMatch) -> tuple[int, str, tuple[int, ...]]:
-    return newest_first(spot[0].place)
 
 
 def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatch | None:

@@ -195,20 +195,20 @@ class Versions(TableAccess):
 
     def revise(
         self, conversation: Conversation, message_id: int, new: NewMessage, now: datetime, *,
-        digest: bytes | None = None, notes: PartNotes | None = None, old_digest: bytes | None = None,
+        digest: bytes | None = None, notes: PartNotes | None = None,
     ) -> bool:  # fmt: skip
         """Give a row a new text, in the caller's transaction; the old wording becomes a version of it.
 
         Row id, seq, role, time and entry id stay; everything derived from the words is updated. False when the words
         are the same, and only other fields were updated. `new.message` may be without its payloads, with `notes` to
-        restore them and `digest` for its original words; `old_digest` is the same for the current words.
+        restore them and `digest` for its original words.
         """
         role, old = self._current(message_id)
         if role != new.message.role:
             raise ValueError(f"message {message_id} is of role {role}, not {new.message.role}")
         fresh = StoredWording.of(new.message, notes)
         digest = digest or words_digest(new.message)
-        old_digest = old_digest or words_digest(old.message(role))
+        old_digest = words_digest(old.message(role))
         is_other = digest != old_digest
         is_refilled = not is_other and old != fresh
         if is_other:  # the current text becomes a version; prefixes of it stay prefixes
