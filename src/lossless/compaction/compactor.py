@@ -551,9 +551,8 @@ class Compactor:
         # lossless-claw clears that mark when it starts, so a killed one is only marked running
         begun, now = found.last_started_at, self.clock()
         is_alive = begun is not None and now - MAX_SWEEP_TIME <= begun <= now
-        return (
-            found if is_alive else replace(found, pending=True, running=False, reason=found.reason or THRESHOLD_REASON)
-        )
+        reason = found.reason or THRESHOLD_REASON
+        return found if is_alive else replace(found, pending=True, running=False, reason=reason)
 
     def compact(
         self,

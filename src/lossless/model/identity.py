@@ -137,9 +137,8 @@ def fingerprint(message: Message) -> bytes:
     Role and canonical content; ids, names and inputs of tool calls; call ids of results; files and unknown
     blocks whole. Never times, usage, thinking or provider metadata.
     """
-    digest = hashlib.blake2b(
-        hashed_utf8(f"{message.role}\0{canonical_content(message.role, message.content)}"), digest_size=16
-    )
+    content = canonical_content(message.role, message.content)
+    digest = hashlib.blake2b(hashed_utf8(f"{message.role}\0{content}"), digest_size=16)
     for part in message.parts:
         seen: Json = None
         if isinstance(part, ToolCall):

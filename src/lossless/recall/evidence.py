@@ -506,12 +506,8 @@ def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) ->
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
     texts = {text.id: text for text in archive.search.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
-    return tuple(
-        _evidence(
-            text, _cut_out(" ".join(text.content.split()), span.start, span.end), span.score, now.tzinfo, span=span
-        )
-        for text, span in found
-    )
+    cut = ((text, _cut_out(" ".join(text.content.split()), span.start, span.end), span) for text, span in found)
+    return tuple(_evidence(text, quote, span.score, now.tzinfo, span=span) for text, quote, span in cut)
 
 
 def quotation_place(item: Evidence) -> str:

@@ -160,9 +160,8 @@ def _run_terms(run: str, *, whole: bool) -> list[Term]:
     if whole or len(pairs) == 1:
         return [word]
     is_word = len(pairs) < (MAX_SPACED_RUN if _ONE_WORD.fullmatch(letters) else MAX_RUN)
-    rest = [
-        Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=match if is_word else "") for pair in pairs
-    ]
+    piece_of = match if is_word else ""
+    rest = [Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=piece_of) for pair in pairs]
     return [word, *rest] if is_word else rest
 
 

@@ -231,9 +231,8 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
         for other in hit.passages:
             distance = abs(other.number - text.number)
             if 0 < distance <= len(NEIGHBOUR_SHARES):
-                _lend(
-                    other.values, values, NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
-                )
+                part = NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
+                _lend(other.values, values, part)
         _lend(text.values, values, 1.0)
         share = 1.0
         if text.is_users and weighed.query.is_own:
@@ -376,9 +375,8 @@ def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[lis
     whole = {term.match for term, count in having if count}
     weights = []
     for term, count in having:
-        share = term.share or (
-            PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
-        )
+        share = PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        share = term.share or share
         weights.append(math.log1p((rows - count + 0.5) / (count + 0.5)) * share if count else 0.0)
     return tuple(weights)
 
@@ -494,9 +492,8 @@ def _with_meaning(words: WordSearch, found: RankedHits) -> RankedHits:
     new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
     minimum = before[-1].score if before else 0.0
-    hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
-        _empty_hit(text, minimum) for text in new if text.id not in echoes
-    ]
+    hits = [hit for hit in before if hit.tier < ECHO_LIMIT]
+    hits += [_empty_hit(text, minimum) for text in new if text.id not in echoes]
     values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values))) or 1.0
@@ -583,9 +580,8 @@ def _rare_terms(words: WordSearch, query: Query, hits: Sequence[Hit]) -> tuple[T
         for root, count in zip(roots, counts, strict=True)
         if 1 < count <= max(4, _RARE_SHARE * rows)
     }
-    return tuple(
-        other_words((said[root],), RARE_WEIGHT) for root in sorted(rare, key=lambda root: -rare[root])[:_RARE_WORDS]
-    )
+    rarest = sorted(rare, key=lambda root: -rare[root])[:_RARE_WORDS]
+    return tuple(other_words((said[root],), RARE_WEIGHT) for root in rarest)
 
 
 def _rank_terms(words: WordSearch, query: Query, what: TextKind) -> RankedHits:
@@ -722,10 +718,8 @@ def corrections_first(
     corrections = {text.id: _correction(text) for text, _ in first}
     times = Counter(corrections.values())
     for later, _ in first:
-        if (
-            not corrections[later.id] or times[corrections[later.id]] > 1
-        ):  # what is said again and again corrects nothing
-            continue
+        if not corrections[later.id] or times[corrections[later.id]] > 1:
+            continue  # what is said again and again corrects nothing
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
             is_about = earlier.role != "system" and 0 < _CORRECTED_SHARE * worth[earlier.id] <= shared

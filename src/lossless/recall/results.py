@@ -355,10 +355,8 @@ def part_label(part: Part) -> str:
         case ToolCall(id_, name, _):
             return f"tool call {name}{f' ({id_})' if id_ else ''}"
         case ToolResult(call_id, name, text, is_error):
-            failed = ", failed" if is_error else ""
-            return (
-                f"tool result {name or 'unnamed'}{f' ({call_id})' if call_id else ''}{failed}, {len(text):,} characters"
-            )
+            what, failed = name or "unnamed", ", failed" if is_error else ""
+            return f"tool result {what}{f' ({call_id})' if call_id else ''}{failed}, {len(text):,} characters"
         case File(_, mime, name):
             return f"file {name or 'unnamed'} ({mime or 'unknown type'})"
         case Opaque(_, type_):

@@ -334,9 +334,8 @@ def _re2(pattern: str) -> Any:
         return re2.compile(pattern, options=options)
     except re2.error as error:
         reason = error.args[0] if error.args else "it is not a regular expression"
-        raise BadPattern(
-            pattern, reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        ) from None
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise BadPattern(pattern, reason) from None
 
 
 def expanded_size(pattern: str) -> int:

@@ -321,10 +321,10 @@ def recall_reach(settings: Settings | None, caller: Caller, family: Sequence[Con
         return "all"
     names = [caller.session.name, *(known.session.name for known in family[:1])] if caller.session else []
     rules = (rule.rpartition("=") for rule in settings.recall_scope_overrides)
-    fits = (
-        reach.strip() for pattern, _, reach in rules if any(matches_any(name, (pattern.strip(),)) for name in names)
-    )
-    return cast(RecallReach, next(fits, settings.recall_scope))
+    for pattern, _, reach in rules:
+        if any(matches_any(name, (pattern.strip(),)) for name in names):
+            return cast(RecallReach, reach.strip())
+    return settings.recall_scope
 
 
 def _visible(

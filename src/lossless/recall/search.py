@@ -408,9 +408,8 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
     elif request.sort == "recency":
         last = shown[-1]
         what: TextKind = "message" if last.kind == "message" else "summary"
-        rest = SearchStart(
-            place=SearchPlace(round(last.created_at.timestamp() * 1000), what, last.id), is_any=page.is_any
-        )
+        place = SearchPlace(round(last.created_at.timestamp() * 1000), what, last.id)
+        rest = SearchStart(place=place, is_any=page.is_any)
     else:
         rest = SearchStart(sum(hit.id in known for hit in shown))
     return replace(page, found=shown, rest=rest)

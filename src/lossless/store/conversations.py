@@ -295,10 +295,9 @@ class TranscriptRecords(TableAccess):
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
         """Records that are not messages: the seq of the message before each, its kind, the original record."""
-        found = self._rows("records", conversation_id=conversation_id)
-        return [
-            (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
-        ]
+        rows = self._rows("records", conversation_id=conversation_id)
+        found = ((seq, kind, zlib.decompress(blob).decode("utf-8", "surrogatepass")) for seq, kind, blob in rows)
+        return [(seq, kind, json.loads(text)) for seq, kind, text in found]
 
     def former(self, conversation: Conversation) -> list[int]:
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""

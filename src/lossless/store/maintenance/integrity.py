@@ -404,9 +404,8 @@ class VerifyReads(TableAccess):
                 elif size != sizes[index_id]:
                     yield _problem("summary_index", summary_id, _WRONG_ROW if size else _NO_ROW)
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
-            yield from self._unfound(
-                "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
-            )
+            known_rows = [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
+            yield from self._unfound("summary_index", known_rows)
 
     def conversation_ids(self) -> list[int]:
         return self._column("conversation_ids")
