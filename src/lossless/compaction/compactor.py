@@ -323,13 +323,8 @@ def policy_for(
 ) -> CompactionPolicy:
     """The policy for one session: the rule that fits best applied; `model` may be written `provider/model`."""
     provider, _, bare = (model or "").partition("/")
-    rule = choose_override(
-        settings.context_threshold_overrides,
-        provider=provider if bare else None,
-        model=bare or provider or None,
-        window=window,
-        session=session,
-    )
+    rules, owner, name = settings.context_threshold_overrides, provider if bare else None, bare or provider or None
+    rule = choose_override(rules, provider=owner, model=name, window=window, session=session)
     policy = policy_from(settings)
     return policy if rule is None else apply_override(policy, rule)
 
@@ -481,13 +476,9 @@ class Compactor:
             if owes:
                 self.defer(request, decision)
             return TurnOutcome(decision, report and replace(report, history=history), owes, history)
-        job = replace(
-            self._job(request, policy, decision, "turn"),
-            may_ask_model=may_ask_model,
-            seconds=None if may_ask_model else self.turn_seconds,
-            takes_over=not may_ask_model,
-            is_forced=decision.pressure == "hard",
-        )
+        seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
+        job = replace(self._job(request, policy, decision, "turn"), may_ask_model=may_ask_model, is_forced=is_forced)
+        job = replace(job, seconds=seconds, takes_over=not may_ask_model)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
@@ -573,14 +564,8 @@ class Compactor:
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
             return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        job = replace(
-            self._job(request, policy, decision),
-            manual=manual,
-            progress=progress,
-            seconds=seconds,
-            is_forced=force,
-            lifts_spend_limit=force or until is not None,
-        )
+        job = replace(self._job(request, policy, decision), manual=manual, progress=progress, seconds=seconds)
+        job = replace(job, is_forced=force, lifts_spend_limit=force or until is not None)
         now = time.monotonic()
         if until is not None:
             target = history.in_history(until)

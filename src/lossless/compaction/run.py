@@ -326,20 +326,12 @@ def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
 
 def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[plan.Pass, ...]:
     """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all of them."""
-    now = time.monotonic()
+    where, call_ids, now = (sweeping.context, job.policy, sweeping.state), sweeping.call_ids, time.monotonic()
     if parallel != 1:
-        batch = plan.leaf_batch(
-            sweeping.context,
-            job.policy,
-            sweeping.state,
-            parallel or job.policy.max_sweep_iterations,
-            call_ids=sweeping.call_ids,
-            now=now,
-            isolated=parallel is not None,
-        )
-        if batch:
+        size, is_isolated = parallel or job.policy.max_sweep_iterations, parallel is not None
+        if batch := plan.leaf_batch(*where, size, call_ids=call_ids, now=now, isolated=is_isolated):
             return batch
-    work = plan.next_pass(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids, now=now)
+    work = plan.next_pass(*where, call_ids=call_ids, now=now)
     return () if work is None else (work,)
 
 
@@ -669,15 +661,9 @@ def finish_drain(
     if ending == "unfinished":
         return _stamped(_settled(debt, now, pending=debt.pending, failure=detail), now)
     attempts = debt.retry_attempts + (ending in ("failed", "refused"))
-    waiting = replace(
-        debt,
-        running=False,
-        last_finished_at=now,
-        last_failure_summary=detail or ending,
-        retry_attempts=attempts,
-        next_attempt_after=until or (now + drain_backoff(attempts) if ending == "failed" else None),
-    )
-    return _stamped(waiting, now)
+    later = until or (now + drain_backoff(attempts) if ending == "failed" else None)
+    waiting = replace(debt, running=False, last_finished_at=now, last_failure_summary=detail or ending)
+    return _stamped(replace(waiting, retry_attempts=attempts, next_attempt_after=later), now)
 
 
 def drain_ending(report: CompactionReport) -> DrainEnding:
@@ -738,15 +724,8 @@ def drain_policy(
 
 
 def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
-    return replace(
-        debt,
-        pending=pending,
-        running=False,
-        last_finished_at=now,
-        last_failure_summary=failure,
-        retry_attempts=0,
-        next_attempt_after=None,
-    )
+    ended = replace(debt, pending=pending, running=False, last_finished_at=now, last_failure_summary=failure)
+    return replace(ended, retry_attempts=0, next_attempt_after=None)
 
 
 def _stamped(debt: CompactionDebt, now: datetime) -> CompactionDebt:

@@ -109,15 +109,9 @@ def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -
     if any(isinstance(part, File) for part in message.parts):
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
     found = (stored.file_id or "", text, *(o.text for o in outputs), *map(input_text, message.tool_calls))
-    return SourceMessage(
-        role=message.role,
-        created_at=stored.created_at,
-        text=text,
-        sender=stored.sender,
-        inputs=tuple(message.tool_calls),
-        outputs=tuple(output for output in outputs if output.text or output.is_error),
-        file_ids=file_ids_in(found),
-    )
+    outputs = tuple(output for output in outputs if output.text or output.is_error)
+    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(found)
+    return SourceMessage(message.role, stored.created_at, text, sender, calls, outputs, ids)
 
 
 def source_summary(summary: Summary) -> SourceSummary:

@@ -356,16 +356,9 @@ class Summariser:
         chain, thinking = self.chain(gate), self.settings.enable_summary_thinking
 
         def ask(prompt: SummaryPrompt, /) -> Completion:
-            return chain(
-                Prompt(
-                    prompt.system,
-                    prompt.user,
-                    prompt.target_tokens + (_THINKING_TOKENS if thinking else 0),
-                    prompt.temperature,
-                    reasoning="low" if thinking else None,
-                    target_tokens=prompt.target_tokens,
-                )
-            )
+            target, most = prompt.target_tokens, prompt.target_tokens + (_THINKING_TOKENS if thinking else 0)
+            asked = Prompt(prompt.system, prompt.user, most, prompt.temperature, target_tokens=target)
+            return chain(replace(asked, reasoning="low") if thinking else asked)
 
         return ask
 

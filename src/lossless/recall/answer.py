@@ -533,18 +533,9 @@ def _granted(work: _ConversationTask) -> Iterator[DelegateTask]:
     grant = recall_scope.issue_grant(
         box.archive, issuer, key, box.clock(), (conversation_id,), token_cap=work.token_cap, ttl=length
     )
+    caps = work.token_cap, question.max_tokens, max(0.0, work.until - now)
+    ids, backed = _ids(work.members), _ids(one for one in work.members if one.is_message_backed)
     try:
-        yield DelegateTask(
-            question.prompt,
-            question.query,
-            conversation_id,
-            key,
-            grant.id,
-            work.token_cap,
-            question.max_tokens,
-            max(0.0, work.until - now),
-            _ids(work.members),
-            _ids(candidate for candidate in work.members if candidate.is_message_backed),
-        )
+        yield DelegateTask(question.prompt, question.query, conversation_id, key, grant.id, *caps, ids, backed)
     finally:
         recall_scope.end_child_grants(box.archive, key, box.clock(), deleted=True)

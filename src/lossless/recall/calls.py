@@ -66,14 +66,8 @@ def error_to_result(error: LosslessError, caller: Caller) -> ToolCallResult:
 
 
 def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
-    return resolve_scope(
-        box.archive,
-        caller,
-        box.clock(),
-        conversation_id=args["conversationId"],
-        all_conversations=bool(args["allConversations"]),
-        settings=box.settings,
-    )
+    id_, is_all, how = args["conversationId"], bool(args["allConversations"]), box.settings
+    return resolve_scope(box.archive, caller, box.clock(), conversation_id=id_, all_conversations=is_all, settings=how)
 
 
 def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> ToolCallResult:
@@ -127,14 +121,8 @@ def _hit_details(hit: SearchHit) -> dict[str, Any]:
 
 def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     reference = parse_reference(args["id"])
-    request = DescribeRequest(
-        args["tokenCap"],
-        box.settings.max_expand_tokens,
-        args["expandFileMaxBytes"],
-        args["startLine"],
-        args["endLine"],
-        args["cursor"] or None,
-    )
+    cap, first, last = box.settings.max_expand_tokens, args["startLine"], args["endLine"]
+    request = DescribeRequest(args["tokenCap"], cap, args["expandFileMaxBytes"], first, last, args["cursor"] or None)
     scope = _scope(box, args, caller)
     found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
     return _with_scope_warning(scope, str(found), found.details)
@@ -158,13 +146,8 @@ def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     around = parse_reference(args["around"]) if args["around"] else None
     if around is not None and around.kind != "message":
         raise BadInput(f"around must be a message, such as msg#12, not {around.id}")
-    request = ExpandRequest(
-        references,
-        args["maxDepth"],
-        args["tokenCap"] or box.settings.max_expand_tokens,
-        args["includeMessages"],
-        around.message_id if around else None,
-    )
+    cap, message_id = args["tokenCap"] or box.settings.max_expand_tokens, around.message_id if around else None
+    request = ExpandRequest(references, args["maxDepth"], cap, args["includeMessages"], message_id)
     opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
     return _with_scope_warning(scope, str(opened), opened.details)
 
@@ -174,16 +157,9 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
         raise BadInput("pass query, summaryIds or both")
     ids = tuple(named.id for named in parse_references(args["summaryIds"], kinds=("summary",)))
     settings = box.settings
-    timeout = args["timeoutMs"] or min(600_000, settings.delegation_timeout_ms + 30_000)
-    question = answering.Question(
-        args["prompt"],
-        args["query"] or None,
-        ids,
-        args["maxTokens"],
-        args["tokenCap"] or settings.max_expand_tokens,
-        timeout / 1000,
-        settings.delegation_timeout_ms / 1000,
-    )
+    work_ms, cap = settings.delegation_timeout_ms, args["tokenCap"] or settings.max_expand_tokens
+    seconds = (args["timeoutMs"] or min(600_000, work_ms + 30_000)) / 1000, work_ms / 1000
+    question = answering.Question(args["prompt"], args["query"] or None, ids, args["maxTokens"], cap, *seconds)
     try:
         scope = _scope(box, args, caller)
     except GrantError:

@@ -164,13 +164,9 @@ def reply_from_fields(fields: dict[str, Any]) -> DelegateReply:
     cited = fields.get("citedIds")
     words = [word for word in cited if isinstance(word, str)] if isinstance(cited, list) else []
     ids = [named.id for word in words for _, _, named in find_references(word)]
-    return DelegateReply(
-        fields["answer"].encode("utf-8", "replace").decode().strip(),
-        tuple(dict.fromkeys(ids))[:_MAX_CITED],
-        _count(fields.get("expandedSummaryCount")),
-        _count(fields.get("totalSourceTokens")),
-        fields.get("truncated") is True,
-    )
+    answer = fields["answer"].encode("utf-8", "replace").decode().strip()
+    counts = _count(fields.get("expandedSummaryCount")), _count(fields.get("totalSourceTokens"))
+    return DelegateReply(answer, tuple(dict.fromkeys(ids))[:_MAX_CITED], *counts, fields.get("truncated") is True)
 
 
 def find_json_objects(text: str) -> list[dict[str, Any]]:
@@ -350,13 +346,9 @@ def gather_evidence(
             taken.append((at, id_, block))
             truncated |= is_cut
     ids = tuple(id_ for _, id_, _ in sorted(taken))
-    return DelegateReply(
-        "".join(block for _, _, block in sorted(taken)).strip(),
-        ids,
-        sum(id_.startswith("sum_") for id_ in ids),
-        sum(estimate_tokens(block) for _, _, block in taken),
-        truncated or not set(named) <= set(ids),
-    )
+    text = "".join(block for _, _, block in sorted(taken)).strip()
+    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
+    return DelegateReply(text, ids, *counts, truncated or not set(named) <= set(ids))
 
 
 def _evidence_items(
