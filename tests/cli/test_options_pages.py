@@ -212,15 +212,15 @@ def test_a_tail_read_in_steps_is_the_tail_of_the_whole(shape: list[str], count: 
         items = engine.archive.context.items(1) if messages else []
         start = fresh_tail_start(items, count, cap)
         expected = [item for item in items[start:] if isinstance(item, MessageItem)]
-        assert engine.archive.listings.tail(1, count, cap) == expected
+        assert engine.archive.listings.tails([1], count, cap)[1] == expected
 
 
 def test_a_long_tail_is_read_to_its_beginning(archive: Path) -> None:
     with lossless.open(archive, background=False) as engine:
         long = [{"role": "user", "content": "go"}, *({"role": "assistant", "content": f"step {n}"} for n in range(700))]
         engine.append(lossless.Session(key="long"), long)
-        tail = engine.archive.listings.tail(3, 8)
+        tail = engine.archive.listings.tails([3], 8)[3]
         assert [item.seq for item in tail] == list(range(1, 702))
         items = engine.archive.context.items(1)
         assert isinstance(items[0], SummaryItem)
-        assert engine.archive.listings.tail(1, 500) == items[1:]
+        assert engine.archive.listings.tails([1], 500)[1] == items[1:]

@@ -216,15 +216,10 @@ def test_calls_that_nobody_answers_are_found() -> None:
     assert unanswered_indices(messages) == {1}
 
 
-def test_a_call_whose_result_was_left_out_goes_before_the_tail() -> None:
+def test_a_call_goes_only_when_its_result_exists_elsewhere() -> None:
     messages = (assistant(Text("t"), "c1"), assistant("c2"), user("q"), assistant("c3"))
-    assert shape(drop_unanswered(messages, 2)) == ["a: t", "q", "a:c3"]
-
-
-def test_in_the_tail_a_call_goes_only_when_its_result_exists_elsewhere() -> None:
-    messages = (user("q"), assistant("c1"), assistant("c2"))
-    assert drop_unanswered(messages, 0) is messages
-    assert shape(drop_unanswered(messages, 0, {"c2"})) == ["q", "a:c1"]
+    assert drop_unanswered(messages, frozenset()) is messages
+    assert shape(drop_unanswered(messages, {"c1", "c2"})) == ["a: t", "q", "a:c3"]
 
 
 # --- the proof that there is nothing to repair ----------------------------------------------------
@@ -237,7 +232,8 @@ def test_what_is_proven_to_be_paired_needs_no_repair(messages: tuple[Message, ..
     for stream in (messages, repair_pairs(messages, item_style=item_style)):
         if is_paired(stream, item_style=item_style):
             assert repair_pairs(stream, item_style=item_style) is stream
-            assert drop_unanswered(stream, len(stream)) is stream
+            ids = {call.id for message in stream for call in message.tool_calls}
+            assert drop_unanswered(stream, ids) is stream
 
 
 @pytest.mark.parametrize("item_style", [False, True])

@@ -129,5 +129,5 @@ def test_the_repairs_say_what_was_done() -> None:
 
 def test_a_call_whose_result_was_evicted_leaves_no_false_note() -> None:
     messages = (user("q"), assistant(Text("a"), "c1"), user("x"))
-    valid, repairs = make_valid(messages, "openai-chat", tail_start=2)
+    valid, repairs = make_valid(messages, "openai-chat", answered_elsewhere={"c1"})
     assert (valid[1].parts, repairs) == ((Text("a"),), (MessageRepair("unanswered"),))

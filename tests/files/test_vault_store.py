@@ -200,8 +200,7 @@ def test_references_are_found_wherever_they_are(kept: Kept) -> None:
         item = MessageItem(source.seq - 1, source.id, "user", source.message.tokens, source.seq)
         new = NewSummary("sum_0123456789abcdef", 0, f"about {named[3]}", 5, "m", (named[2],))
         kept.archive.summaries.insert(conversation.id, [item], new, NOW)
-    orphans = {file.id for file in kept.files.orphans()}
-    assert orphans == set(named[4:])
+    assert {file.id for file in kept.files.listed()} - kept.files.referenced_ids() == set(named[4:])
     assert len(kept.files.ids()) == len(named) + 3  # the raw payload, the picture, and its odd base64
 
 

@@ -174,12 +174,9 @@ def test_another_role_is_another_row(shared: lossless.Engine) -> None:
 def test_an_old_wording_is_recognised(shared: lossless.Engine) -> None:
     message_id = first(shared, {"role": "user", "content": "Do not push to main"})
     revise(shared.archive, message_id, {"role": "user", "content": "push to main"})
-    versions, stored = shared.archive.versions, shared.archive.messages.get(message_id)
+    versions = shared.archive.versions
     old = words_digest(formats.decode({"role": "user", "content": "Do not push to main"}))
-    assert versions.find(stored.conversation_id, [old, b"x" * 16]) == {old: message_id}
     assert versions.digests([message_id]) == {message_id: {old}}
-    assert versions.count(stored.conversation_id) == 1
-    assert versions.find(stored.conversation_id + 1000, [old]) == {}
 
 
 def test_a_fault_in_a_revision_leaves_the_old_or_the_new(tmp_path: Path) -> None:
@@ -348,6 +345,6 @@ def test_versions_go_with_their_conversation(tmp_path: Path) -> None:
             revise(engine.archive, message_id, {"role": "user", "content": "No boat today"})
         with engine.archive.writing():
             ArchiveRemover(engine.archive).delete([engine.archive.messages.get(ids[0]).conversation_id], NOW)
-        assert engine.archive.versions.count() == 1
+        assert len(list(engine.archive.versions.each())) == 1
         assert engine.archive.database.row("SELECT count(*) FROM version_index") == (1,)
         assert engine.verify().ok

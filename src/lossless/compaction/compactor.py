@@ -20,6 +20,7 @@ from lossless.compaction.plan import (
 from lossless.compaction.run import (
     FAILED_STOPS,
     POOL_MIN_TOKENS,
+    THRESHOLD_REASON,
     CompactionJob,
     CompactionReport,
     compact,
@@ -31,7 +32,6 @@ from lossless.compaction.run import (
     planned_passes,
     prepare,
     publish_prepared,
-    recover_abandoned,
     request_sweep,
     revalidate_debt,
     start_drain,
@@ -81,22 +81,6 @@ def model_calibration(archive: Archive, model: str) -> Calibration:
     return Calibration(model) if known is None else Calibration(model, *known)
 
 
-def compute_history_budget(
-    archive: Archive, request: CompactionRequest, policy: CompactionPolicy, kept: BudgetMemory | None
-) -> HistoryBudget:
-    """The budget by all that is known now; what the request does not say is as it was."""
-    window, model = policy.capped(request.budget), request.model
-    known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
-    spare = request.budget - window  # what a setting leaves of the window has room for some of the rest
-    return HistoryBudget(
-        window,
-        known.overhead if request.overhead is None else max(0, request.overhead - spare),
-        0 if kept is None else min(kept.frame, int(_MAX_FRAME_SHARE * window)),
-        known.reply if request.reply is None else request.reply,
-        known.factor if model is None else safety_factor(model_calibration(archive, model)),
-    )
-
-
 def history_budget_for(
     archive: Archive,
     request: CompactionRequest,
@@ -106,8 +90,20 @@ def history_budget_for(
     *,
     again: bool = False,
 ) -> HistoryBudget:
-    """The budget that holds for a context of this size; `anew` for one that is about to be folded whatever its size."""
-    now = compute_history_budget(archive, request, policy, kept)
+    """The budget that holds for a context of this size; `again` for one that is about to be folded whatever its size.
+
+    What the request does not say is as it was.
+    """
+    window, model = policy.capped(request.budget), request.model
+    known = HistoryBudget(window) if kept is None or kept.budget.window != window else kept.budget
+    spare = request.budget - window  # what a setting leaves of the window has room for some of the rest
+    now = HistoryBudget(
+        window,
+        known.overhead if request.overhead is None else max(0, request.overhead - spare),
+        0 if kept is None else min(kept.frame, int(_MAX_FRAME_SHARE * window)),
+        known.reply if request.reply is None else request.reply,
+        known.factor if model is None else safety_factor(model_calibration(archive, model)),
+    )
     return choose_budget(None if kept is None or again else kept.budget, now, size, policy.context_threshold)
 
 
@@ -243,17 +239,9 @@ class CompactionPolicy:
         cap = self.fresh_tail_max_tokens if self.tail_share is None else int(self.tail_share * history)
         minimum = min(int(self.least_leaf_share * history), self.leaf_chunk_tokens // 2)
         held = replace(self, fresh_tail_max_tokens=cap, tail_share=None, least_leaf_tokens=minimum)
-        return held._with_short_summaries(history) if self.least_leaf_share and self.has_capped_tail else held
-
-    def sweeping(self, history: int) -> CompactionPolicy:
-        """The policy within a history budget for a sweep, which takes more when it seldom gets enough."""
-        held = self.within(history)
-        if self.tail_share is None or not 0 < held.least_leaf_tokens < self.leaf_chunk_tokens // 2:
+        if not self.least_leaf_share or not self.has_capped_tail:
             return held
-        return replace(held, fresh_tail_max_tokens=int(SWEPT_TAIL_SHARE * self.tail_share * history))
-
-    def _with_short_summaries(self, history: int) -> CompactionPolicy:
-        """Where the budget is small, summaries are shorter and are condensed sooner."""
+        # where the budget is small, summaries are shorter and are condensed sooner
         share = SHORT_SUMMARY_SHARE if self.leaf_target_tokens == DEFAULT_LEAF_TARGET else SET_LEAF_SHARE
         leaf = min(self.leaf_target_tokens, max(MIN_LEAF_TARGET, int(share * history)))
         condensed = min(self.condensed_target_tokens, max(MIN_CONDENSED_TARGET, int(SHORT_SUMMARY_SHARE * history)))
@@ -261,8 +249,15 @@ class CompactionPolicy:
         if prefix is None and condensed < self.condensed_target_tokens:
             prefix = int(PREFIX_SHARE * history)
         return replace(
-            self, leaf_target_tokens=leaf, condensed_target_tokens=condensed, summary_prefix_target_tokens=prefix
+            held, leaf_target_tokens=leaf, condensed_target_tokens=condensed, summary_prefix_target_tokens=prefix
         )
+
+    def sweeping(self, history: int) -> CompactionPolicy:
+        """The policy within a history budget for a sweep, which takes more when it seldom gets enough."""
+        held = self.within(history)
+        if self.tail_share is None or not 0 < held.least_leaf_tokens < self.leaf_chunk_tokens // 2:
+            return held
+        return replace(held, fresh_tail_max_tokens=int(SWEPT_TAIL_SHARE * self.tail_share * history))
 
     def capped(self, budget: int) -> int:
         """The budget that counts: never above `max_assembly_token_budget`."""
@@ -327,13 +322,8 @@ def policy_for(
 ) -> CompactionPolicy:
     """The policy for one session: the rule that fits best applied; `model` may be written `provider/model`."""
     provider, _, bare = (model or "").partition("/")
-    rule = choose_override(
-        settings.context_threshold_overrides,
-        provider=provider if bare else None,
-        model=bare or provider or None,
-        window=window,
-        session=session,
-    )
+    rules, owner, name = settings.context_threshold_overrides, provider if bare else None, bare or provider or None
+    rule = choose_override(rules, provider=owner, model=name, window=window, session=session)
     policy = policy_from(settings)
     return policy if rule is None else apply_override(policy, rule)
 
@@ -360,14 +350,8 @@ def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
     raw, unlimited = policy.bootstrap_max_tokens, 2**62
     if raw is None:
         raw = max(6_000, int(policy.leaf_chunk_tokens * 0.3))
-    return replace(
-        policy,
-        fresh_tail_count=unlimited,
-        fresh_tail_max_tokens=raw,
-        tail_share=None,
-        least_leaf_share=0.0,
-        max_sweep_iterations=unlimited,
-    )
+    policy = replace(policy, fresh_tail_count=unlimited, fresh_tail_max_tokens=raw, tail_share=None)
+    return replace(policy, least_leaf_share=0.0, max_sweep_iterations=unlimited)
 
 
 #: From this share of the threshold on, summaries are prepared.
@@ -470,7 +454,6 @@ class Compactor:
         return context.budget_tokens(conversation_id) - spared
 
     def _framing(self, conversation_id: int) -> int:
-        """What the frames around the items of a context take in a prompt."""
         return framed_tokens(0, self.archive.context.counts(conversation_id)[0])
 
     def after_turn(self, request: CompactionRequest) -> TurnOutcome:
@@ -485,18 +468,16 @@ class Compactor:
         if payer == "nobody":
             return TurnOutcome(decision, history=history, prepares=self._prepares(decision))
         if payer == "background":
-            report = self._published(request, policy, decision, history)
+            report = None
+            if self.settings.prepare_summaries:  # fold by those that were prepared, without asking anybody
+                report = publish_prepared(self._job(request, policy, decision, "turn"))
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.defer(request, decision)
-            return TurnOutcome(decision, report, owes, history)
-        job = replace(
-            self._job(request, policy, decision, "turn"),
-            may_ask_model=may_ask_model,
-            seconds=None if may_ask_model else self.turn_seconds,
-            takes_over=not may_ask_model,
-            is_forced=decision.pressure == "hard",
-        )
+            return TurnOutcome(decision, report and replace(report, history=history), owes, history)
+        seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
+        job = replace(self._job(request, policy, decision, "turn"), may_ask_model=may_ask_model, is_forced=is_forced)
+        job = replace(job, seconds=seconds, takes_over=not may_ask_model)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
@@ -510,19 +491,6 @@ class Compactor:
         wanted = self.settings.prepare_summaries and self.summariser.has_model
         return wanted and decision.current_tokens > _PREPARE_FROM * decision.target_tokens
 
-    def _published(
-        self,
-        request: CompactionRequest,
-        policy: CompactionPolicy,
-        decision: CompactionDecision,
-        history: HistoryBudget,
-    ) -> CompactionReport | None:
-        """Fold by the summaries that were prepared, without asking anybody; None when there are none."""
-        if not self.settings.prepare_summaries:
-            return None
-        report = publish_prepared(self._job(request, policy, decision, "turn"))
-        return None if report is None else replace(report, history=history)
-
     def prepare(self, request: CompactionRequest) -> int:
         """Write the summaries that the next sweep will need, if that is wanted and not too early; returns how many."""
         if not self.settings.prepare_summaries:
@@ -531,7 +499,7 @@ class Compactor:
         if kept is not None:
             request = replace(request, budget=kept.budget.window)
         policy = self.policy(request)
-        decision = self._evaluate(request, policy, self.history(request, policy))
+        decision = self.evaluate(request, policy)
         if not self._prepares(decision) or decision.should_compact:
             return 0
         return prepare(self._job(request, policy, decision, "prepare"))
@@ -550,7 +518,6 @@ class Compactor:
         return report
 
     def _keep(self, request: CompactionRequest, history: HistoryBudget) -> None:
-        """Remember the budget that holds, if it is another one."""
         id_ = request.conversation.id
         kept = self.archive.guards.history(id_)
         if kept is None or kept.budget != history:
@@ -568,10 +535,14 @@ class Compactor:
 
     def debt(self, conversation_id: int) -> CompactionDebt:
         """The pending compaction of a conversation."""
-        found = self.archive.guards.debt(conversation_id)
-        return (
-            CompactionDebt(conversation_id) if found is None else recover_abandoned(found, self.clock(), MAX_SWEEP_TIME)
-        )
+        found = self.archive.guards.debt(conversation_id) or CompactionDebt(conversation_id)
+        if found.pending or not found.running:
+            return found
+        # lossless-claw clears that mark when it starts, so a killed one is only marked running
+        begun, now = found.last_started_at, self.clock()
+        is_alive = begun is not None and now - MAX_SWEEP_TIME <= begun <= now
+        reason = found.reason or THRESHOLD_REASON
+        return found if is_alive else replace(found, pending=True, running=False, reason=reason)
 
     def compact(
         self,
@@ -592,14 +563,8 @@ class Compactor:
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
             return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        job = replace(
-            self._job(request, policy, decision),
-            manual=manual,
-            progress=progress,
-            seconds=seconds,
-            is_forced=force,
-            lifts_spend_limit=force or until is not None,
-        )
+        job = replace(self._job(request, policy, decision), manual=manual, progress=progress, seconds=seconds)
+        job = replace(job, is_forced=force, lifts_spend_limit=force or until is not None)
         now = time.monotonic()
         if until is not None:
             target = history.in_history(until)
@@ -678,11 +643,9 @@ class Compactor:
         job = self._job(request, policy, decision, "background")
         on_failure: OnFailure = "raise" if may_ask_model else "extractive"
         job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
+        report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         if decision.should_compact:
-            report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
-            report = replace(report, history=history)
-        else:
-            report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+            report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
         self._settle(id_, report, debt.maintenance_revision)
         return report
 
@@ -693,9 +656,8 @@ class Compactor:
         with self.archive.writing():
             debt = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            self.archive.guards.put_debt(
-                finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
-            )
+            ended = finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            self.archive.guards.put_debt(ended)
 
     def _after_compaction(self, request: CompactionRequest, report: CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
@@ -706,9 +668,8 @@ class Compactor:
             debt = self.debt(request.conversation.id)
             budget = drain_budget(debt, request.budget)
             if debt.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
-                self.archive.guards.put_debt(
-                    finish_drain(debt, "done", self.clock(), started_revision=debt.maintenance_revision)
-                )
+                revision = debt.maintenance_revision
+                self.archive.guards.put_debt(finish_drain(debt, "done", self.clock(), started_revision=revision))
 
     def _job(
         self,

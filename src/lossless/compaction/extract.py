@@ -42,8 +42,6 @@ if TYPE_CHECKING:
     from lossless.compaction.source_text import SourceMessage, SourceSummary
     from lossless.model.messages import Role, ToolCall, ToolResult
 
-__all__ = ["EXPAND", "NOTHING_ELSE", "condense", "extract"]
-
 #: Below 1, long units lose less against short ones than their length alone would say.
 _COST_POWER = 0.75
 
@@ -211,7 +209,9 @@ class _SummaryDraft:
         self.small: list[int] = []
         self.takes_small_talk = False
         self.voices: set[int] = set()
-        self.blocks = _blocks(entries)
+        #: The number of the run of equal headings that each entry is in.
+        runs = groupby(entries, key=lambda entry: entry.heading)
+        self.blocks = [number for number, (_, run) in enumerate(runs) for _ in run]
         self.headed: set[int] = set()
         self.used = 0
         #: Blocks that have more than people's own words, and for the others when each speaker first speaks.
@@ -315,7 +315,10 @@ class _SummaryDraft:
             self.used += cost
             self.tool_room -= cost if is_output else 0
             for place in group:
-                self._take(place)
+                self.picker.take(self.terms[place])
+                self.taken.add(place)
+                self.voices.add(self.units.entries[place])
+                self.headed.add(self.blocks[self.units.entries[place]])
 
     def _may_go_on(self, space: int) -> bool:
         """Whether any unit that waits is short enough for the room that is left."""
@@ -349,7 +352,6 @@ class _SummaryDraft:
         return f"“{text}”"
 
     def _cost(self, index: int) -> int:
-        """What a unit adds to the text: itself, and whatever must be written around it first."""
         place = self.units.entries[index]
         entry = self.entries[place]
         cost = self.costs[index] + (len(_GAP) if place in self.voices else quarter_tokens(entry.label) + 3)
@@ -357,38 +359,33 @@ class _SummaryDraft:
             cost += quarter_tokens(entry.heading) + 3
         return cost if index not in self.suspects else cost + 2
 
-    def _take(self, index: int) -> None:
-        place = self.units.entries[index]
-        self.picker.take(self.terms[index])
-        self.taken.add(index)
-        self.voices.add(place)
-        self.headed.add(self.blocks[place])
-
     def rows(self) -> Iterator[str]:
-        """The taken units in order: a heading where the time changes, a row for each voice."""
-        heading = ""
+        """The taken units in order: a heading where the time changes, a row for each voice with its label, and an
+        ellipsis where something was left out.
+        """
+        heading, entries = "", self.units.entries
         for row in self._rows():
-            entry = self.entries[self.units.entries[row[0]]]
+            entry = self.entries[entries[row[0]]]
             if entry.heading != heading and entry.heading:
                 yield f"[{entry.heading}]"
             heading = entry.heading
-            yield self._text(row)
-
-    def _text(self, row: Sequence[int]) -> str:
-        """A row with its label; an ellipsis where something was left out."""
-        entries = self.units.entries
-        label = self.entries[entries[row[0]]].label
-        text = f"{label}: {self._shown(row[0])}" if label else self._shown(row[0])
-        for previous, index in pairwise(row):
-            is_next = previous == index - 1 and entries[previous] == entries[index]
-            text += (" " if is_next else _GAP) + self._shown(index)
-        return text
+            text = f"{entry.label}: {self._shown(row[0])}" if entry.label else self._shown(row[0])
+            for previous, index in pairwise(row):
+                is_next = previous == index - 1 and entries[previous] == entries[index]
+                text += (" " if is_next else _GAP) + self._shown(index)
+            yield text
 
     def _rows(self) -> list[list[int]]:
-        """The taken units by rows."""
+        """The taken units by rows: as they were said, but for people among themselves by speaker."""
+
+        def place(index: int) -> tuple[int, int, int]:
+            entry = self.units.entries[index]
+            block = self.blocks[entry]
+            return block, 0 if block in self.mixed else self.ranks[block, self.entries[entry].label], index
+
         rows: list[list[int]] = []
         length = 0
-        for index in self._in_order():
+        for index in sorted(self.taken, key=place if self.ranks else None):
             if rows and self._goes_on(rows[-1][-1], index, length):
                 rows[-1].append(index)
             else:
@@ -396,16 +393,6 @@ class _SummaryDraft:
                 length = 0
             length += self.costs[index] + len(_GAP)
         return rows
-
-    def _in_order(self) -> list[int]:
-        """The taken units as they are shown: as they were said, but for people among themselves by speaker."""
-
-        def key(index: int) -> tuple[int, int, int]:
-            place = self.units.entries[index]
-            block = self.blocks[place]
-            return block, 0 if block in self.mixed else self.ranks[block, self.entries[place].label], index
-
-        return sorted(self.taken, key=key) if self.ranks else sorted(self.taken)
 
     def _goes_on(self, previous: int, index: int, length: int) -> bool:
         """Whether a unit stands on the row of the one before it: the same voice at the same moment."""
@@ -438,12 +425,6 @@ class _SummaryDraft:
             is_named = not self.is_output[index] and not self.entries[self.units.entries[index]].label.startswith(_RAN)
             if is_named and not self._is_order(index):
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
-
-
-def _blocks(entries: Iterable[ExtractRow]) -> list[int]:
-    """The number of the run of equal headings that each entry is in."""
-    runs = groupby(entries, key=lambda entry: entry.heading)
-    return [number for number, (_, run) in enumerate(runs) for _ in run]
 
 
 #: The name of a person whose words follow.
@@ -503,7 +484,6 @@ def extract(
 def _speech_row(
     line: SourceMessage, heading: str, speakers: frozenset[str], user_factor: float, is_work: bool
 ) -> tuple[ExtractRow, list[str], list[float]]:
-    """Who speaks in a line, with the units of what it says and their weights."""
     name, speech = split_speaker(line.text, speakers) if line.role == "user" else ("", line.text)
     label = name or (f"{line.role} ({sender})" if (sender := _speaker(line.sender)) else line.role)
     texts, factors = _speech_units(speech, line.role, user_factor, line.created_at)
@@ -723,8 +703,6 @@ def _listed(row: str) -> list[str]:
     known = (topic for topic in topics if topic and topic != NOTHING_ELSE and len(topic) <= _TOPIC_CHARS)
     return [topic for topic in known if not is_directive(topic)]
 
-
-# --- what "yesterday" meant on the day it was said ---
 
 _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),

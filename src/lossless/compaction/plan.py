@@ -145,7 +145,6 @@ class SweepState:
     takes_any: bool = False
     #: Passes that asked a summariser, whatever came of it.
     passes: int = 0
-    folds: int = 0
     replans: int = 0
     last_leaf: str | None = None
     remembered: Remembered = field(default_factory=dict)
@@ -268,7 +267,6 @@ def after_pass(
         state,
         tokens=state.tokens - work.frees(max(added_tokens, estimate or 0)),
         passes=state.passes + 1,
-        folds=state.folds + 1,
         last_leaf=summary_id if work.depth == 0 else state.last_leaf,
         stopped=state.stopped if added_tokens < work.tokens else "no progress",
     )
@@ -287,15 +285,9 @@ def after_blank(state: SweepState, work: Pass) -> SweepState:
 
 def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState:
     """The sweep after its sources changed under it: charged, and allowed only so often."""
-    replans = state.replans + 1
-    return replace(
-        state,
-        tokens=prompt_tokens(context),
-        passes=state.passes + 1,
-        replans=replans,
-        last_leaf=None,
-        stopped="stale" if replans > MAX_REPLANS else state.stopped,
-    )
+    tokens, passes, replans = prompt_tokens(context), state.passes + 1, state.replans + 1
+    stopped: StopReason | None = "stale" if replans > MAX_REPLANS else state.stopped
+    return replace(state, tokens=tokens, passes=passes, replans=replans, last_leaf=None, stopped=stopped)
 
 
 def context_after_fold(
@@ -390,7 +382,6 @@ def _leaf_passes(
 
 
 def _shown(items: Iterable[ContextItem], policy: CompactionPolicy, state: SweepState) -> int:
-    """What messages before the tail take in a prompt."""
     return sum(
         shown_tokens(item.role, item.budget_tokens, state.budget, is_past=policy.has_capped_tail)
         for item in items
@@ -491,18 +482,9 @@ SweepRunner = Literal["nobody", "background", "turn"]
 
 #: Why a sweep ended.
 StopReason = Literal[
-    "nothing left",
-    "no progress",
-    "iterations",
-    "deadline",
-    "stale",
-    "busy",
-    "auth failure",
-    "model failure",
-    "model denied",
-    "breaker open",
-    "spend backoff",
-]
+    "nothing left", "no progress", "iterations", "deadline", "stale", "busy", "auth failure", "model failure",
+    "model denied", "breaker open", "spend backoff",
+]  # fmt: skip
 
 
 class CompactionReason(StrEnum):
@@ -624,13 +606,9 @@ class SweepRounds:
 
 def threshold_rounds(decision: CompactionDecision, policy: CompactionPolicy, now: float) -> SweepRounds:
     """Sweeps that bring a context back under its threshold."""
-    return SweepRounds(
-        decision.target_tokens,
-        decision.current_tokens,
-        decision.overhead,
-        policy.max_sweep_iterations,
-        now + policy.compact_until_under_deadline_ms / 1000,
-    )
+    sizes = decision.target_tokens, decision.current_tokens, decision.overhead
+    deadline = now + policy.compact_until_under_deadline_ms / 1000
+    return SweepRounds(*sizes, policy.max_sweep_iterations, deadline)
 
 
 def recovery_rounds(
@@ -646,14 +624,9 @@ def recovery_rounds(
     A forced recovery without an observed count believes the host: the context fills the budget.
     """
     assumed = decision.budget if force and decision.observed_tokens is None else 0
-    return SweepRounds(
-        decision.budget if target is None else target,
-        max(decision.current_tokens, assumed),
-        decision.overhead,
-        policy.max_rounds,
-        now + policy.compact_until_under_deadline_ms / 1000,
-        strict=True,
-    )
+    wanted, tokens = decision.budget if target is None else target, max(decision.current_tokens, assumed)
+    deadline = now + policy.compact_until_under_deadline_ms / 1000
+    return SweepRounds(wanted, tokens, decision.overhead, policy.max_rounds, deadline, strict=True)
 
 
 def another_round(chain: SweepRounds, now: float) -> bool:

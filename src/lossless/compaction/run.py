@@ -313,8 +313,6 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) ->
 
 
 def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
-    """The same model, whose failure to answer at all is remembered."""
-
     def ask_once(prompt: SummaryPrompt, /) -> Completion:
         try:
             return ask(prompt)
@@ -328,20 +326,12 @@ def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
 
 def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[plan.Pass, ...]:
     """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all of them."""
-    now = time.monotonic()
+    where, call_ids, now = (sweeping.context, job.policy, sweeping.state), sweeping.call_ids, time.monotonic()
     if parallel != 1:
-        batch = plan.leaf_batch(
-            sweeping.context,
-            job.policy,
-            sweeping.state,
-            parallel or job.policy.max_sweep_iterations,
-            call_ids=sweeping.call_ids,
-            now=now,
-            isolated=parallel is not None,
-        )
-        if batch:
+        size, is_isolated = parallel or job.policy.max_sweep_iterations, parallel is not None
+        if batch := plan.leaf_batch(*where, size, call_ids=call_ids, now=now, isolated=is_isolated):
             return batch
-    work = plan.next_pass(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids, now=now)
+    work = plan.next_pass(*where, call_ids=call_ids, now=now)
     return () if work is None else (work,)
 
 
@@ -352,10 +342,8 @@ def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass
     """
     style = job.style
     sources = (read_source(job.archive, work, job.summariser) for work in batch)
-    written: Iterator[WrittenSummary | None]
-    if pool is None or len(batch) == 1:
-        written = (summarise(source, style=style) for source in sources)
-    else:
+    written: Iterator[WrittenSummary | None] = (summarise(source, style=style) for source in sources)
+    if pool is not None and len(batch) > 1:
         written = pool.extracted(sources, style)
     for work in batch:
         if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
@@ -491,9 +479,6 @@ def fold(
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 
-# --- summaries that are written before they are needed ---
-
-
 def prepare(job: CompactionJob) -> int:
     """Have a model write the leaves that the next sweep will need, and store them without a place; returns how many.
 
@@ -518,30 +503,26 @@ def prepare(job: CompactionJob) -> int:
 
 def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForSummary) -> int:
     """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
-    known = _prepared(job, work)
-    made: NewSummary | Summary | None = known
-    if made is None:
-        sweeping.moment = job.archive.summaries.moment()
-        written = summarise(read_source(job.archive, work, job.summariser), ask, job.style, "raise")
-        if written is None:
-            sweeping.state = plan.after_unshrinkable(sweeping.state, work)
-            return 0
-        made = _new(work, written)
-        _store(job, work, made, sweeping.moment)
-    _go_on(sweeping, work, made)
-    return int(known is None)
-
-
-def _store(job: CompactionJob, work: plan.Pass, new: NewSummary, since: tuple[int, int] | None) -> None:
-    archive, id_, now = job.archive, job.conversation_id, job.clock()
+    if (known := _prepared(job, work)) is not None:
+        _go_on(sweeping, work, known)
+        return 0
+    archive, id_ = job.archive, job.conversation_id
+    sweeping.moment = archive.summaries.moment()
+    written = summarise(read_source(archive, work, job.summariser), ask, job.style, "raise")
+    if written is None:
+        sweeping.state = plan.after_unshrinkable(sweeping.state, work)
+        return 0
+    new, now = _new(work, written), job.clock()
     with archive.writing():
         if not job.prolong():
             raise Stale("another worker has taken over")
         size, budget = archive.context_tokens(id_), archive.context_budget(id_)
         archive.summaries.insert(id_, work.items, new, now)
-        archive.summaries.mark_new(new.id, work.items, since, now)
+        archive.summaries.mark_new(new.id, work.items, sweeping.moment, now)
         archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (new.id,), None, size, size), now)
         archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
+    _go_on(sweeping, work, new)
+    return 1
 
 
 def publish_prepared(job: CompactionJob) -> CompactionReport | None:
@@ -552,7 +533,7 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
         return None
     with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
         job = replace(job, prolong=prolong)
-        while prolong() and (found := _next_prepared(job, sweeping)) is not None:
+        while prolong() and (found := _next_prepared(job, sweeping)):
             _publish(job, sweeping, *found)
         if not sweeping.summary_ids:
             return None
@@ -563,14 +544,11 @@ def publish_prepared(job: CompactionJob) -> CompactionReport | None:
 
 
 def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Summary] | None:
-    for work in _next(job, sweeping, 1):
-        if (known := _prepared(job, work)) is not None:
-            return work, known
-    return None
+    work = next(iter(_next(job, sweeping, 1)), None)
+    return (work, known) if work is not None and (known := _prepared(job, work)) is not None else None
 
 
 def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
-    """The leaf that was prepared for exactly these messages, if there is one."""
     if not job.summariser.settings.prepare_summaries or work.depth != 0:
         return None
     ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
@@ -594,7 +572,6 @@ def _stop_of(error: ModelError | GuardOpen | Stale) -> StopReason:
 
 
 def _why(context: Sequence[ContextItem], target: int) -> str:
-    """What is left that cannot be folded, and what it takes."""
     user = newest_user_index(context)
     turn = context[user:] if user is not None else []
     folded = [item for item in context if isinstance(item, SummaryItem)]
@@ -659,15 +636,6 @@ def is_debt_due(debt: CompactionDebt, now: datetime, *, emergency: bool = False)
     return emergency and 0 < debt.retry_attempts < MAX_FORCED_ATTEMPTS
 
 
-def recover_abandoned(debt: CompactionDebt, now: datetime, longest: timedelta) -> CompactionDebt:
-    """The pending compaction: lossless-claw clears that mark when it starts, so a killed one is only marked running."""
-    if debt.pending or not debt.running:
-        return debt
-    begun = debt.last_started_at
-    is_alive = begun is not None and now - longest <= begun <= now
-    return debt if is_alive else replace(debt, pending=True, running=False, reason=debt.reason or THRESHOLD_REASON)
-
-
 def start_drain(debt: CompactionDebt, now: datetime) -> CompactionDebt:
     """A worker begins to pay; it keeps the new revision to see, at the end, whether more was asked."""
     return _stamped(replace(debt, running=True, last_started_at=now), now)
@@ -693,15 +661,9 @@ def finish_drain(
     if ending == "unfinished":
         return _stamped(_settled(debt, now, pending=debt.pending, failure=detail), now)
     attempts = debt.retry_attempts + (ending in ("failed", "refused"))
-    waiting = replace(
-        debt,
-        running=False,
-        last_finished_at=now,
-        last_failure_summary=detail or ending,
-        retry_attempts=attempts,
-        next_attempt_after=until or (now + drain_backoff(attempts) if ending == "failed" else None),
-    )
-    return _stamped(waiting, now)
+    later = until or (now + drain_backoff(attempts) if ending == "failed" else None)
+    waiting = replace(debt, running=False, last_finished_at=now, last_failure_summary=detail or ending)
+    return _stamped(replace(waiting, retry_attempts=attempts, next_attempt_after=later), now)
 
 
 def drain_ending(report: CompactionReport) -> DrainEnding:
@@ -762,16 +724,8 @@ def drain_policy(
 
 
 def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
-    """Marks it as not running, without failures."""
-    return replace(
-        debt,
-        pending=pending,
-        running=False,
-        last_finished_at=now,
-        last_failure_summary=failure,
-        retry_attempts=0,
-        next_attempt_after=None,
-    )
+    ended = replace(debt, pending=pending, running=False, last_finished_at=now, last_failure_summary=failure)
+    return replace(ended, retry_attempts=0, next_attempt_after=None)
 
 
 def _stamped(debt: CompactionDebt, now: datetime) -> CompactionDebt:

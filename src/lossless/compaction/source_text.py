@@ -109,15 +109,9 @@ def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -
     if any(isinstance(part, File) for part in message.parts):
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
     found = (stored.file_id or "", text, *(o.text for o in outputs), *map(input_text, message.tool_calls))
-    return SourceMessage(
-        role=message.role,
-        created_at=stored.created_at,
-        text=text,
-        sender=stored.sender,
-        inputs=tuple(message.tool_calls),
-        outputs=tuple(output for output in outputs if output.text or output.is_error),
-        file_ids=file_ids_in(found),
-    )
+    outputs = tuple(output for output in outputs if output.text or output.is_error)
+    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(found)
+    return SourceMessage(message.role, stored.created_at, text, sender, calls, outputs, ids)
 
 
 def source_summary(summary: Summary) -> SourceSummary:
@@ -133,7 +127,7 @@ def leaf_text(lines: Iterable[SourceMessage], timezone: str = "UTC") -> str:
     for line in lines:
         body = _body(line)
         if body:
-            speaker = f" | speaker (untrusted metadata): {_one_line(line.sender)}" if line.sender else ""
+            speaker = f" | speaker (untrusted metadata): {' '.join(line.sender.split())}" if line.sender else ""
             blocks.append(f"[{format_local_time(line.created_at, timezone)} | {line.role}{speaker}]\n{_unforged(body)}")
     return "\n\n".join(blocks)
 
@@ -280,10 +274,6 @@ def _without_blocks(text: str, tag: str) -> str:
 def _unforged(body: str) -> str:
     """History must not look like a header of ours."""
     return _FORGED_HEADER.sub("> ", body) if body[:1] == "[" or "\n[" in body else body
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 @lru_cache(maxsize=64)

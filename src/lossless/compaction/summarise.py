@@ -50,8 +50,6 @@ SYSTEM_TEMPLATE = "system"
 #: The templates by name, as in the override folder (`leaf.md`, …).
 TEMPLATE_NAMES = (SYSTEM_TEMPLATE, "leaf", "leaf-aggressive", "condensed-d1", "condensed-d2", "condensed-d3")
 PLACEHOLDERS = ("instructions", "previous_context", "source", "target_tokens")
-NO_PREVIOUS_CONTEXT = "(none)"
-NO_INSTRUCTIONS = "none"
 #: The default length of a leaf; a small budget has shorter ones.
 DEFAULT_LEAF_TARGET = 2_400
 MIN_LEAF_TARGET = 192
@@ -163,8 +161,8 @@ def render_prompt(
 ) -> SummaryPrompt:
     """The prompt for one summary. History is put inside its frame and cannot close it."""
     values = {
-        "instructions": instructions.strip() or NO_INSTRUCTIONS,
-        "previous_context": _framed(previous_context.strip()) or NO_PREVIOUS_CONTEXT,
+        "instructions": instructions.strip() or "none",
+        "previous_context": _framed(previous_context.strip()) or "(none)",
         "source": _framed(source),
         "target_tokens": str(target_tokens),
     }
@@ -182,7 +180,6 @@ def _built_in(name: str) -> PromptTemplate:
 
 
 def _checked(template: PromptTemplate) -> PromptTemplate:
-    """The template, if it is one that can be filled."""
     if len(template.text) > _MAX_TEMPLATE_CHARS:
         raise BadInput(f"prompt template {template.origin!r} is longer than {_MAX_TEMPLATE_CHARS} characters")
     allowed = () if template.name == SYSTEM_TEMPLATE else PLACEHOLDERS

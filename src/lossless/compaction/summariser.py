@@ -60,9 +60,6 @@ class GuardLimits:
     slot: timedelta = timedelta(minutes=5)
 
 
-# The breaker: refused credentials, again and again.
-
-
 #: A breaker: how many times in a row credentials were refused, and until when it is open. Any success resets it.
 BreakerState: TypeAlias = "tuple[int, datetime | None]"
 CLOSED_BREAKER: BreakerState = (0, None)
@@ -100,9 +97,6 @@ def breaker_refusal(key: str, open_until: datetime | None) -> GuardOpen:
     """The error for a call that an open breaker forbids."""
     until = "" if open_until is None else state_time(open_until)
     return GuardOpen(BREAKER_GUARD, f"{BREAKER_OPEN_TEXT} ({key})", until)
-
-
-# The spend limit: too many calls in a window.
 
 
 def compaction_scope(queue_key: str) -> str:
@@ -362,16 +356,9 @@ class Summariser:
         chain, thinking = self.chain(gate), self.settings.enable_summary_thinking
 
         def ask(prompt: SummaryPrompt, /) -> Completion:
-            return chain(
-                Prompt(
-                    prompt.system,
-                    prompt.user,
-                    prompt.target_tokens + (_THINKING_TOKENS if thinking else 0),
-                    prompt.temperature,
-                    reasoning="low" if thinking else None,
-                    target_tokens=prompt.target_tokens,
-                )
-            )
+            target, most = prompt.target_tokens, prompt.target_tokens + (_THINKING_TOKENS if thinking else 0)
+            asked = Prompt(prompt.system, prompt.user, most, prompt.temperature, target_tokens=target)
+            return chain(replace(asked, reasoning="low") if thinking else asked)
 
         return ask
 
@@ -387,11 +374,7 @@ class Summariser:
         """Asks the describing model about a file, behind breaker and spend limit of files."""
         own = replace(gate, scope=_FILE, purpose=_FILE, conversation_id=None, tickets=[])
         chain = ModelChain(self.describers, self._connect, self.settings.summary_timeout_ms / 1000, own)
-
-        def describe(question: str, /) -> str:
-            return chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
-
-        return describe
+        return lambda question: chain(Prompt(_DESCRIBE, question, 2 * _WORDS, 0.2, _FILE, target_tokens=_WORDS)).text
 
     def _connect(self, candidate: ModelCandidate) -> Complete:
         if candidate is _HOST and self.complete is not None:
@@ -498,7 +481,9 @@ class DescriptionWorker:
         limit: int = FILES_PER_ROUND,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Describe up to so many files of a conversation, or of all."""
+        """Describe up to so many files of a conversation, or of all, oldest first; one without a usable answer is tried
+        once only. Stops when the model fails or must not be called.
+        """
         has_work = self.is_wanted and self.archive.files.plain(1, conversation_id, self.passed_over)
         if self.vault is None or not has_work:
             return DescribeReport(left=self.archive.files.count_plain(conversation_id))
@@ -513,10 +498,7 @@ class DescriptionWorker:
         conversation_id: int | None = None,
         progress: Callable[[StoredFile], None] | None = None,
     ) -> DescribeReport:
-        """Have up to so many files described, oldest first; one without a usable answer is tried once only.
-
-        Stops when the model fails or must not be called.
-        """
+        """The same, asking no other than `ask`."""
         files, done, refusals = self.archive.files, list[str](), list[LosslessError]()
 
         def asking(prompt: str) -> str:
@@ -533,19 +515,15 @@ class DescriptionWorker:
                 text = summarise_file(data, file.name, file.mime, ask=asking)
             if refusals:
                 break
-            if self._set_description(file, text):
+            known, is_better = file.exploration_summary or "", False
+            if not text.startswith(TEXT_HEADING):
+                asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
+                with self.archive.writing():
+                    is_better = files.set_summary(file, asked + text)
+            if is_better:
                 done.append(file.id)
             else:
                 self.passed_over.add(file.id)
             if progress:
                 progress(file)
         return DescribeReport(tuple(done), files.count_plain(conversation_id), next(iter(refusals), None))
-
-    def _set_description(self, file: StoredFile, text: str) -> bool:
-        """Whether a file has a better description now."""
-        if text.startswith(TEXT_HEADING):
-            return False
-        known = file.exploration_summary or ""
-        asked = f"{known.partition(chr(10))[0]}\n" if known.startswith(_TOOL_INPUT) else ""
-        with self.archive.writing():
-            return self.archive.files.set_summary(file, asked + text)

@@ -94,7 +94,10 @@ def has_failed(output: ToolResult | None) -> bool:
 
 def outcome(output: ToolResult) -> str:
     """How a call ended, where that can be told: its exit code, the row that says why, the tally of its tests."""
-    rows = _ends(output.text)
+    text = output.text  # of a long one, both ends
+    if len(text) > 2 * _END_CHARS:
+        text = f"{text[:_END_CHARS]}\n{text[-_END_CHARS:]}"
+    rows = [bare for row in text.splitlines() if (bare := row.strip())]
     if not has_failed(output):
         tally = next((row for row in reversed(rows) if _TALLY.search(row)), "")
         return shorten(tally, _OUTCOME_CHARS)
@@ -169,15 +172,7 @@ def _asked(call: ToolCall) -> str:
 
 
 def _exit_code(text: str) -> int | None:
-    """The exit code that an output names at its beginning or its end."""
     for part in (text[-200:], text[:80]):
         if "xit" in part and (found := _EXIT.search(part)):
             return int(found[1])
     return None
-
-
-def _ends(text: str) -> list[str]:
-    """The rows at either end of an output, without blank ones."""
-    if len(text) > 2 * _END_CHARS:
-        text = f"{text[:_END_CHARS]}\n{text[-_END_CHARS:]}"
-    return [bare for row in text.splitlines() if (bare := row.strip())]

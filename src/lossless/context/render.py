@@ -95,13 +95,13 @@ def _stamp(moment: datetime | None, timezone: tzinfo) -> str:
 Pin: TypeAlias = tuple[str, str]
 
 
-def choose_pins(pins: Sequence[Pin], limit: int, share: float = 0.10) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
-    """The pins that fit into their share of `limit` tokens, oldest first, and the others."""
+def choose_pins(pins: Sequence[Pin], limit: int) -> tuple[tuple[Pin, ...], tuple[Pin, ...]]:
+    """The pins that fit into a tenth of `limit` tokens, oldest first, and the others."""
     kept: list[Pin] = []
     left_out: list[Pin] = []
     for pin in pins:
         block = pins_message([*kept, pin])
-        fits = block is not None and block.tokens <= share * limit
+        fits = block is not None and block.tokens <= 0.10 * limit
         (kept if fits else left_out).append(pin)
     return tuple(kept), tuple(left_out)
 

@@ -398,24 +398,17 @@ def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
     return frozenset(index for index, id in calls if id not in answered)
 
 
-def drop_unanswered(
-    messages: tuple[Message, ...], tail_start: int, answered_elsewhere: AbstractSet[str] = frozenset()
-) -> tuple[Message, ...]:
-    """Without the calls whose result was not chosen; the same tuple when there are none.
+def drop_unanswered(messages: tuple[Message, ...], answered_elsewhere: AbstractSet[str | None]) -> tuple[Message, ...]:
+    """Without the calls whose real result exists elsewhere and was not chosen; the same tuple when there are none.
 
-    Before `tail_start` every call without a later result is dropped. In the tail only a call whose real result exists
-    elsewhere is dropped; any other is left for `repair`, which tells the model that its result is missing.
+    Any other is left for `repair`, which tells the model that its result is missing.
     """
     later: set[str | None] = set()
     kept: list[Message] = []
-    for index in range(len(messages) - 1, -1, -1):
-        message = messages[index]
+    for message in reversed(messages):
         later.update(result.call_id for result in answering_results(message))
-        gone = {
-            call.id
-            for call in open_calls(message)
-            if call.id not in later and (index < tail_start or call.id in answered_elsewhere)
-        }
+        calls = (call.id for call in open_calls(message))
+        gone = {id_ for id_ in calls if id_ in answered_elsewhere and id_ not in later}
         if gone:
             remaining = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in gone)]
             message = with_parts(message, remaining)
@@ -493,14 +486,12 @@ def make_valid(
     *,
     model: ModelIdentity | None = None,
     allow_trailing_assistant: bool = False,
-    tail_start: int = 0,
     answered_elsewhere: AbstractSet[str] = frozenset(),
 ) -> tuple[tuple[Message, ...], tuple[MessageRepair, ...]]:
     """The messages as the provider accepts them, the same tuple when nothing was wrong, and the repairs made.
 
-    `tail_start` is the index of the fresh tail: before it, a call whose result was omitted is dropped; in it, only one
-    whose result is `answered_elsewhere` in the archive. The text of the newest user message and everything after it is
-    not changed: only pairs, empty content and foreign blocks are repaired there.
+    A call whose result is `answered_elsewhere` in the archive, and was omitted, is dropped. The text of the newest user
+    message and everything after it is not changed: only pairs, empty content and foreign blocks are repaired there.
     """
     shape = provider_rules(provider)
     paired = partial(is_paired, item_style=shape.item_style)
@@ -512,7 +503,7 @@ def make_valid(
         if messages is not before:
             log.extend(_described(name, before, messages))
 
-    step("unanswered", lambda m: m if paired(m) else drop_unanswered(m, tail_start, answered_elsewhere))
+    step("unanswered", lambda m: m if paired(m) else drop_unanswered(m, answered_elsewhere))
     step("foreign blocks", lambda m: _drop_foreign_blocks(m, shape, model))
     step("pairs", lambda m: m if paired(m) else repair_pairs(m, item_style=shape.item_style))
     step("empty content", lambda m: _without_blanks(m, shape))

@@ -268,8 +268,9 @@ def _named_things(prompt: str) -> Iterator[str]:
     yield from sorted((word for word in words if len(word) in _UNSPACED_CHARS), key=len, reverse=True)
 
 
-def cue_snippet(text: str, term: str, max_chars: int = MAX_CUE_SNIPPET_CHARS) -> str | None:
-    """The sentence of `text` with the term, cut to `max_chars`; None without it or if secret."""
+def cue_snippet(text: str, term: str) -> str | None:
+    """The sentence of `text` with the term, cut to `MAX_CUE_SNIPPET_CHARS`; None without it or if secret."""
+    max_chars = MAX_CUE_SNIPPET_CHARS
     match = re.search(re.escape(term), text, re.IGNORECASE)
     if match is None:
         return None

@@ -205,10 +205,8 @@ class HistoryBudget:
         """Which parts of the prompt use up the window when less than the minimum is left; else empty."""
         if not self.over:
             return ""
-        overhead = self.overhead + self.frame
-        return (
-            f"tools and system prompt take {overhead:,} and the reply is given {self.reply:,} of {self.window:,} tokens"
-        )
+        rest, reply = self.overhead + self.frame, self.reply
+        return f"tools and system prompt take {rest:,} and the reply is given {reply:,} of {self.window:,} tokens"
 
     def __str__(self) -> str:
         return (

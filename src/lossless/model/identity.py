@@ -11,7 +11,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lossless.model.js_json import hashed_utf8, parse_js, stringify_js
+from lossless.model.js_json import hashed_utf8, parse_js, refuse_number, stringify_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -137,9 +137,8 @@ def fingerprint(message: Message) -> bytes:
     Role and canonical content; ids, names and inputs of tool calls; call ids of results; files and unknown
     blocks whole. Never times, usage, thinking or provider metadata.
     """
-    digest = hashlib.blake2b(
-        hashed_utf8(f"{message.role}\0{canonical_content(message.role, message.content)}"), digest_size=16
-    )
+    content = canonical_content(message.role, message.content)
+    digest = hashlib.blake2b(hashed_utf8(f"{message.role}\0{content}"), digest_size=16)
     for part in message.parts:
         seen: Json = None
         if isinstance(part, ToolCall):
@@ -226,7 +225,9 @@ def _arguments(value: Json) -> Json:
     if not isinstance(value, str):
         return _sorted(value)
     try:
-        parsed = json.loads(value, object_pairs_hook=_object_of, parse_float=_refuse, parse_constant=_refuse)
+        parsed = json.loads(
+            value, object_pairs_hook=_object_of, parse_float=refuse_number, parse_constant=refuse_number
+        )
     except (ValueError, RecursionError):
         return value
     return _sorted(parsed) if isinstance(parsed, dict) else value
@@ -237,11 +238,6 @@ def _object_of(pairs: list[tuple[str, Json]]) -> dict[str, Json]:
     if len(value) != len(pairs):
         raise ValueError("duplicate key")
     return value
-
-
-def _refuse(number: str) -> Json:
-    """Rejects numbers that have no canonical spelling."""
-    raise ValueError(number)
 
 
 def _unmarked(value: Json) -> Json:

@@ -66,7 +66,6 @@ def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
 
 
 def _is_json(value: Any, below: list[Any]) -> bool:
-    """Whether JSON can represent a number, or a value of a subclass."""
     if isinstance(value, int):
         return bool(_LOWEST < value < _HIGHEST)
     if isinstance(value, float):
@@ -138,7 +137,7 @@ def stringify_js(value: Json) -> str:
 def parse_js(text: str) -> Any:
     """`JSON.parse(text)`; ValueError for anything that is not JSON, including `NaN` and too deep nesting."""
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return json.loads(text, parse_constant=refuse_number)
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
@@ -181,8 +180,9 @@ def join_surrogates(text: str) -> str:
     return _PAIR.sub(lambda pair: pair[0].encode("utf-16-le", "surrogatepass").decode("utf-16-le"), text)
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+def refuse_number(number: str) -> None:
+    """For parsers: raises ValueError for a number that has no place in JSON, or no canonical spelling."""
+    raise ValueError(f"{number} is not JSON")
 
 
 def _write(value: Json) -> str:

@@ -31,12 +31,12 @@ def make_private_folder(folder: Path) -> None:
     folder.chmod(0o700)
 
 
-def create_private_file(path: str | os.PathLike[str], mode: int = 0o600) -> None:
+def create_private_file(path: str | os.PathLike[str]) -> None:
     """Create an empty file, accessible to the owner only, whatever the umask; `FileExistsError` when it exists."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode & 0o700)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         if hasattr(os, "fchmod"):
-            os.fchmod(handle, mode)
+            os.fchmod(handle, 0o600)
     finally:
         os.close(handle)
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import uuid4
 
 from lossless.errors import ModelError
@@ -25,8 +25,8 @@ from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.results import ELLIPSIS, Reference, find_references, parse_reference
-from lossless.recall.scope import Caller, GrepRequest, Scope, not_in_scope
+from lossless.recall.results import ELLIPSIS, find_references, parse_reference
+from lossless.recall.scope import Caller, GrepRequest, Scope, require_in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -102,11 +102,6 @@ class Answer:
         return next((part.strategy for part in self.parts if part.status == "success"), None)
 
     @property
-    def dropped_ids(self) -> tuple[str, ...]:
-        """Ids that a reader cited and that are not in the archive."""
-        return tuple(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts)))
-
-    @property
     def details(self) -> dict[str, Any]:
         found: dict[str, Any] = {} if self.error is None else {"error": self.error}
         if self.error is None:
@@ -130,7 +125,7 @@ class Answer:
             found["conversationBreakdown"] = [part.details for part in self.parts]
         optional = {
             "strategy": self.strategy,
-            "droppedIds": list(self.dropped_ids),
+            "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts))),
             "otherConversationIds": list(self.others),
         }
         return found | {name: value for name, value in optional.items() if value}
@@ -149,7 +144,7 @@ def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), se
         text = "; ".join(dict.fromkeys(map(str, failures))) or "nothing was read"
         code = failures[0].code if failures else None
         return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
-    replies = [part.reply for part in good if part.reply is not None]
+    replies = [part.reply for part in good if part.reply]
     text = replies[0].answer
     if len(parts) > 1:
         lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
@@ -200,11 +195,9 @@ def find_candidates(
     nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
     found: dict[str, AnswerCandidate] = {}
     for id_ in summary_ids:
-        summary = nodes.get(id_)
-        if summary is None or not scope.allows(summary.conversation_id):
-            raise not_in_scope(scope, id_)
-        at = summary.latest_at or summary.created_at
-        found[id_] = AnswerCandidate(id_, summary.conversation_id, at, is_explicit=True)
+        require_in_scope(scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
+        at = nodes[id_].latest_at or nodes[id_].created_at
+        found[id_] = AnswerCandidate(id_, nodes[id_].conversation_id, at, is_explicit=True)
     if not (query and query.strip()):
         return list(found.values())
     request = GrepRequest(query, "full_text", "summaries", limit=_HITS, sort="relevance")
@@ -272,7 +265,13 @@ def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tup
     """
     spots = find_references(reply.answer)
     named = [parse_reference(id_) for id_ in reply.cited_ids] + [reference for _, _, reference in spots]
-    there = existing_ids(archive, scope, named)
+    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
+    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
+    files = archive.files.many(known.id for known in named if known.kind == "file")
+    homes = {id_: node.conversation_id for id_, node in summaries.items()}
+    homes |= {id_: stored.conversation_id for id_, stored in files.items()}
+    homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
+    there = {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}
     pieces: list[str] = []
     at = 0
     for _, end, reference in spots:
@@ -284,21 +283,6 @@ def check_citations(archive: Archive, scope: Scope, reply: DelegateReply) -> tup
     cited = tuple(id_ for id_ in ids if id_ in there)
     return replace(reply, answer=answer, cited_ids=cited), tuple(id_ for id_ in ids if id_ not in there)
 
-
-def existing_ids(archive: Archive, scope: Scope, references: Iterable[Reference]) -> set[str]:
-    """The ids among them that are in the archive and in scope."""
-    named = list(references)
-    homes: dict[str, int] = {}
-    summaries = archive.listings.summary_nodes(known.id for known in named if known.kind == "summary")
-    homes |= {node.id: node.conversation_id for node in summaries.values()}
-    places = archive.listings.message_places(known.message_id for known in named if known.kind == "message")
-    homes |= {f"msg#{id_}": place[0] for id_, place in places.items()}
-    files = archive.files.many(known.id for known in named if known.kind == "file")
-    homes |= {stored.id: stored.conversation_id for stored in files.values()}
-    return {id_ for id_, conversation_id in homes.items() if scope.allows(conversation_id)}
-
-
-Strategy: TypeAlias = Literal["auto", "loop", "pack"]
 
 RECURSION_TEXT = (
     "A delegated session cannot call lcm_expand_query. Use lcm_describe, lcm_grep and lcm_expand, "
@@ -438,12 +422,8 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
-            value = (
-                item.score
-                * (0.5 + covered)
-                / math.sqrt(80 + len(sentence))
-                * (_ASKS_SHARE if sentence.endswith("?") else 1.0)
-            )
+            value = item.score * (0.5 + covered) / math.sqrt(80 + len(sentence))
+            value *= _ASKS_SHARE if sentence.endswith("?") else 1.0
             value *= _KIND_SHARE if kind and re.search(kind, sentence) else 1.0
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
@@ -470,7 +450,6 @@ class _ConversationTask:
 
 
 def _part(work: _ConversationTask) -> AnswerPart:
-    """What one conversation says, its citations checked."""
     begun = work.box.monotonic()
     outcome, strategy = _read_conversation(work)
     elapsed = int(1000 * (work.box.monotonic() - begun))
@@ -509,7 +488,7 @@ def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | Delegat
 def _ask_reader(work: _ConversationTask, name: str, complete: Complete) -> tuple[DelegateReply | DelegateError, str]:
     """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
     box = work.box
-    wanted: Strategy = box.settings.expand_query_strategy
+    wanted = box.settings.expand_query_strategy
     if box.archive.read_only:
         wanted = "pack"  # a grant is a row, and here none can be written
     elif wanted == "auto" and box.archive.guards.remembered(_MEMORY + name) == "pack":
@@ -554,18 +533,9 @@ def _granted(work: _ConversationTask) -> Iterator[DelegateTask]:
     grant = recall_scope.issue_grant(
         box.archive, issuer, key, box.clock(), (conversation_id,), token_cap=work.token_cap, ttl=length
     )
+    caps = work.token_cap, question.max_tokens, max(0.0, work.until - now)
+    ids, backed = _ids(work.members), _ids(one for one in work.members if one.is_message_backed)
     try:
-        yield DelegateTask(
-            question.prompt,
-            question.query,
-            conversation_id,
-            key,
-            grant.id,
-            work.token_cap,
-            question.max_tokens,
-            max(0.0, work.until - now),
-            _ids(work.members),
-            _ids(candidate for candidate in work.members if candidate.is_message_backed),
-        )
+        yield DelegateTask(question.prompt, question.query, conversation_id, key, grant.id, *caps, ids, backed)
     finally:
         recall_scope.end_child_grants(box.archive, key, box.clock(), deleted=True)

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.model.records import IngestHealth
-    from lossless.recall.answer import Answer
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.tools import Arguments, Toolbox
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 #: How many summaries a query opens.
 _QUERY_SUMMARIES = 8
-_SPAN_HINT = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
 _SUBAGENTS_ONLY = "lcm_expand is for sub-agents on this host."
 _SUBAGENTS_HINT = "Call lcm_expand_query to have a sub-agent read, or lcm_describe to open one thing."
 
@@ -68,30 +66,21 @@ def error_to_result(error: LosslessError, caller: Caller) -> ToolCallResult:
 
 
 def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
-    return resolve_scope(
-        box.archive,
-        caller,
-        box.clock(),
-        conversation_id=args["conversationId"],
-        all_conversations=bool(args["allConversations"]),
-        settings=box.settings,
-    )
+    id_, is_all, how = args["conversationId"], bool(args["allConversations"]), box.settings
+    return resolve_scope(box.archive, caller, box.clock(), conversation_id=id_, all_conversations=is_all, settings=how)
 
 
 def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> ToolCallResult:
-    """A result that begins with what the caller should know about its scope."""
     if scope.warning is None:
         return ToolCallResult(text, details)
     return ToolCallResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
 
 
-# --- lcm_grep -------------------------------------------------------------------------------------
-
-
 def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     since, before = args["since"], args["before"]
     if since is not None and before is not None and since >= before:
-        raise BadInput(f"since must be earlier than before: {_SPAN_HINT}")
+        hint = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
+        raise BadInput(f"since must be earlier than before: {hint}")
     file_ids = tuple(named.id for named in parse_references(args["fileIds"], kinds=("file",)))
     if file_ids and args["scope"] != "files":
         raise BadInput('fileIds is only for scope="files"')
@@ -130,25 +119,13 @@ def _hit_details(hit: SearchHit) -> dict[str, Any]:
     return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
 
 
-# --- lcm_describe ---------------------------------------------------------------------------------
-
-
 def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     reference = parse_reference(args["id"])
-    request = DescribeRequest(
-        args["tokenCap"],
-        box.settings.max_expand_tokens,
-        args["expandFileMaxBytes"],
-        args["startLine"],
-        args["endLine"],
-        args["cursor"] or None,
-    )
+    cap, first, last = box.settings.max_expand_tokens, args["startLine"], args["endLine"]
+    request = DescribeRequest(args["tokenCap"], cap, args["expandFileMaxBytes"], first, last, args["cursor"] or None)
     scope = _scope(box, args, caller)
     found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
     return _with_scope_warning(scope, str(found), found.details)
-
-
-# --- lcm_expand -----------------------------------------------------------------------------------
 
 
 def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -169,18 +146,10 @@ def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     around = parse_reference(args["around"]) if args["around"] else None
     if around is not None and around.kind != "message":
         raise BadInput(f"around must be a message, such as msg#12, not {around.id}")
-    request = ExpandRequest(
-        references,
-        args["maxDepth"],
-        args["tokenCap"] or box.settings.max_expand_tokens,
-        args["includeMessages"],
-        around.message_id if around else None,
-    )
+    cap, message_id = args["tokenCap"] or box.settings.max_expand_tokens, around.message_id if around else None
+    request = ExpandRequest(references, args["maxDepth"], cap, args["includeMessages"], message_id)
     opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
     return _with_scope_warning(scope, str(opened), opened.details)
-
-
-# --- lcm_expand_query -----------------------------------------------------------------------------
 
 
 def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -188,16 +157,9 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
         raise BadInput("pass query, summaryIds or both")
     ids = tuple(named.id for named in parse_references(args["summaryIds"], kinds=("summary",)))
     settings = box.settings
-    timeout = args["timeoutMs"] or min(600_000, settings.delegation_timeout_ms + 30_000)
-    question = answering.Question(
-        args["prompt"],
-        args["query"] or None,
-        ids,
-        args["maxTokens"],
-        args["tokenCap"] or settings.max_expand_tokens,
-        timeout / 1000,
-        settings.delegation_timeout_ms / 1000,
-    )
+    work_ms, cap = settings.delegation_timeout_ms, args["tokenCap"] or settings.max_expand_tokens
+    seconds = (args["timeoutMs"] or min(600_000, work_ms + 30_000)) / 1000, work_ms / 1000
+    question = answering.Question(args["prompt"], args["query"] or None, ids, args["maxTokens"], cap, *seconds)
     try:
         scope = _scope(box, args, caller)
     except GrantError:
@@ -208,24 +170,16 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
     box = replace(box, asking=_question_ids(box, caller), questions=asks)  # readers are not shown what asks
     found = answering.answer(box, question, scope, caller)
     details = found.details | ({"warning": scope.warning} if scope.warning else {})
-    return ToolCallResult(_bounded_json(found, details), details, is_error=found.error is not None)
-
-
-def _bounded_json(found: Answer, details: dict[str, Any]) -> str:
-    """The details as JSON; an answer that makes them too long is cut, so that they stay JSON."""
     text = json.dumps(details, ensure_ascii=False)
-    if len(text) <= MAX_RESULT_CHARS or "answer" not in details:
-        return text
-    rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
-    space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
-    return json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
+    if len(text) > MAX_RESULT_CHARS and "answer" in details:  # it is cut, so that they stay JSON
+        rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
+        space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+        text = json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
+    return ToolCallResult(text, details, is_error=found.error is not None)
 
 
 def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
     return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
-
-
-# --- lcm_recall -----------------------------------------------------------------------------------
 
 
 def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -240,9 +194,6 @@ def _evidence_details(item: Evidence) -> dict[str, Any]:
         "id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
         "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id,
     }  # fmt: skip
-
-
-# --- lcm_recent -----------------------------------------------------------------------------------
 
 
 def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:

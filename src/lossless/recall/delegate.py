@@ -29,12 +29,12 @@ if TYPE_CHECKING:
 
 DelegatePhase: TypeAlias = Literal["spawn", "wait", "read_reply", "parse_reply"]
 
-TIMEOUT = "DELEGATED_EXPANSION_TIMEOUT"
-SPAWN_FAILED = "DELEGATED_EXPANSION_SPAWN_FAILED"
-WAIT_FAILED = "DELEGATED_EXPANSION_WAIT_FAILED"
-REPLY_MISSING = "DELEGATED_EXPANSION_REPLY_MISSING"
-REPLY_INVALID = "DELEGATED_EXPANSION_REPLY_INVALID"
-
+_CODES: dict[DelegatePhase, str] = {
+    "spawn": "DELEGATED_EXPANSION_SPAWN_FAILED",
+    "wait": "DELEGATED_EXPANSION_WAIT_FAILED",
+    "read_reply": "DELEGATED_EXPANSION_REPLY_MISSING",
+    "parse_reply": "DELEGATED_EXPANSION_REPLY_INVALID",
+}
 _SEEDS = 40
 _FENCED = re.compile(r"```(?:json)?\s*\n(.*?)```", re.DOTALL)
 _BRACES = 24
@@ -110,21 +110,13 @@ class DelegateReply:
     truncated: bool = False
 
 
-_CODES: dict[DelegatePhase, str] = {
-    "spawn": SPAWN_FAILED,
-    "wait": WAIT_FAILED,
-    "read_reply": REPLY_MISSING,
-    "parse_reply": REPLY_INVALID,
-}
-
-
 class DelegateError(Exception):
     """Why there is no answer: a phase and a code for programs, a sentence for the agent. Hosts raise it."""
 
     def __init__(self, reason: str, phase: DelegatePhase = "wait", code: str | None = None) -> None:
         super().__init__(reason)
         self.phase: DelegatePhase = phase
-        self.code = code or _CODES.get(phase, WAIT_FAILED)
+        self.code = code or _CODES.get(phase, _CODES["wait"])
 
 
 #: A host's way to have a task done by a sub-agent: returns the sub-agent's last words. The sub-agent works in the
@@ -135,7 +127,7 @@ Delegate: TypeAlias = Callable[[DelegateTask], str | None]
 
 def timeout_failure(seconds: float) -> DelegateError:
     """The failure of a reader that took too long."""
-    return DelegateError(f"no answer within {seconds:.0f} s", "wait", TIMEOUT)
+    return DelegateError(f"no answer within {seconds:.0f} s", "wait", "DELEGATED_EXPANSION_TIMEOUT")
 
 
 def is_model_refusal(error: LosslessError) -> bool:
@@ -172,13 +164,9 @@ def reply_from_fields(fields: dict[str, Any]) -> DelegateReply:
     cited = fields.get("citedIds")
     words = [word for word in cited if isinstance(word, str)] if isinstance(cited, list) else []
     ids = [named.id for word in words for _, _, named in find_references(word)]
-    return DelegateReply(
-        fields["answer"].encode("utf-8", "replace").decode().strip(),
-        tuple(dict.fromkeys(ids))[:_MAX_CITED],
-        _count(fields.get("expandedSummaryCount")),
-        _count(fields.get("totalSourceTokens")),
-        fields.get("truncated") is True,
-    )
+    answer = fields["answer"].encode("utf-8", "replace").decode().strip()
+    counts = _count(fields.get("expandedSummaryCount")), _count(fields.get("totalSourceTokens"))
+    return DelegateReply(answer, tuple(dict.fromkeys(ids))[:_MAX_CITED], *counts, fields.get("truncated") is True)
 
 
 def find_json_objects(text: str) -> list[dict[str, Any]]:
@@ -262,12 +250,9 @@ class _LoopTranscript:
         self.truncated = self.truncated or bool(details.get("truncated"))
 
     def prompt(self, steps: int) -> Prompt:
-        last = steps <= 1 or self.remaining <= 0
-        rule = (
-            "No more tool calls: give the final reply now."
-            if last
-            else f"{steps} steps left, {max(0, self.remaining):,} tokens of results left."
-        )
+        rule = f"{steps} steps left, {max(0, self.remaining):,} tokens of results left."
+        if steps <= 1 or self.remaining <= 0:
+            rule = "No more tool calls: give the final reply now."
         user = "\n\n".join([self.task.text, *self.lines, rule])
         return Prompt(LOOP_SYSTEM_PROMPT, user, self.task.max_tokens + _REPLY_TOKENS, 0.0, "answer")
 
@@ -293,24 +278,19 @@ def run_tool_loop(
             if not step and is_model_refusal(error):
                 raise
             return DelegateError(str(error), "wait" if step else "spawn")
-        reply_fields = next(
-            (fields for fields in find_json_objects(text) if _is_call(fields) or _is_answer(fields)), None
-        )
-        if reply_fields is not None and _is_call(reply_fields):
-            script.add(reply_fields, use(reply_fields["tool"], reply_fields["args"]))
+        fields = next((found for found in find_json_objects(text) if _is_call(found) or _is_answer(found)), None)
+        if fields is not None and _is_call(fields):
+            script.add(fields, use(fields["tool"], fields["args"]))
             continue
-        if reply_fields is not None:
-            reply = reply_from_fields(reply_fields)
+        if fields is not None:
+            reply = reply_from_fields(fields)
             truncated = reply.truncated or (script.truncated and script.remaining <= 0)
             return DelegateReply(reply.answer, reply.cited_ids, len(script.opened), script.source_tokens, truncated)
         invalid += 1
         if invalid >= _MOST_INVALID:
-            reason = "the model's answers are not the JSON that was asked for"
-            return (
-                DelegateError(reason, "parse_reply")
-                if text.strip()
-                else DelegateError("the model said nothing", "read_reply")
-            )
+            if not text.strip():
+                return DelegateError("the model said nothing", "read_reply")
+            return DelegateError("the model's answers are not the JSON that was asked for", "parse_reply")
         script.lines.append("Your last reply was not one JSON object. Reply with JSON only.")
     return DelegateError(f"the model gave no final answer in {MAX_LOOP_STEPS} steps", "read_reply")
 
@@ -366,13 +346,9 @@ def gather_evidence(
             taken.append((at, id_, block))
             truncated |= is_cut
     ids = tuple(id_ for _, id_, _ in sorted(taken))
-    return DelegateReply(
-        "".join(block for _, _, block in sorted(taken)).strip(),
-        ids,
-        sum(id_.startswith("sum_") for id_ in ids),
-        sum(estimate_tokens(block) for _, _, block in taken),
-        truncated or not set(named) <= set(ids),
-    )
+    text = "".join(block for _, _, block in sorted(taken)).strip()
+    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
+    return DelegateReply(text, ids, *counts, truncated or not set(named) <= set(ids))
 
 
 def _evidence_items(

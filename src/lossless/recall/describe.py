@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
@@ -23,7 +24,7 @@ from lossless.recall.results import (
     parse_reference,
     part_label,
 )
-from lossless.recall.scope import not_in_scope, require_in_scope
+from lossless.recall.scope import require_in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 _VERSION_CHARS = 400
-BudgetSource: TypeAlias = Literal["request", "delegated_grant_remaining", "config_default"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,6 @@ def _listed(ids: Sequence[str]) -> str:
 
 
 def _with_content(lines: Sequence[str], page: TextPage) -> str:
-    """The lines of a description, then its page of content and where the rest is."""
     where = f"characters {page.start:,} to {page.end:,} of {page.total:,}"
     rest = [f'(truncated: {where}; go on with cursor="{page.cursor}")'] if page.cursor else []
     return "\n".join([*lines, "content", page.text, *rest])
@@ -192,7 +191,6 @@ def _line_offset(read: ReadAt, line: int) -> tuple[int, int]:
 
 
 def _line_end(data: bytes, lines: int | None) -> int:
-    """Where the `lines`-th line of `data` ends, or all of it."""
     if lines is None:
         return len(data)
     at = 0
@@ -223,7 +221,6 @@ _NO_CAP = 1 << 40
 #: The longest description, with a note before it; and content so short that it need not be measured.
 _LONGEST = MAX_RESULT_CHARS - 800
 _SURELY_FITS = 12_000
-_REFERENCE_HEAD = "[LCM "
 
 
 def describe(
@@ -252,37 +249,24 @@ def describe(
         return _describe_file(archive, named.id, scope, request, budget, open_file)
 
     def fitted(cap: int | None) -> Description:
+        """With less content when all of it together would be longer than a tool may return."""
+        limit = min(cap or _NO_CAP, request.token_cap or _NO_CAP) if named.kind != "summary" else _NO_CAP
         with archive.reading():
-            return _fit_to_result(read, TextBudget(min(cap or _NO_CAP, request.token_cap or _NO_CAP)))
+            found = read(TextBudget(limit))
+            over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
+            return found if over <= 0 else read(TextBudget(limit, len(found.page.text) - over))
 
-    if named.kind == "summary":
-        with archive.reading():
-            return _fit_to_result(read, TextBudget(_NO_CAP))
-    return recall_scope.read_and_charge(
-        archive, scope.grant, now, fitted, lambda found: estimate_tokens(found.page.text)
-    )
-
-
-def _fit_to_result(read: Callable[[TextBudget], Description], budget: TextBudget) -> Description:
-    """What is read, with less content when all of it together would be longer than a tool may return."""
-    found = read(budget)
-    over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
-    return found if over <= 0 else read(TextBudget(budget.tokens, len(found.page.text) - over))
-
-
-# --- summaries ------------------------------------------------------------------------------------
+    grant = None if named.kind == "summary" else scope.grant
+    return recall_scope.read_and_charge(archive, grant, now, fitted, lambda found: estimate_tokens(found.page.text))
 
 
 def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
-    """What a summary says, what it was made of, where it was used, and what opening it would cost."""
     found = archive.summaries.many([summary_id])
-    if not found:
-        raise not_in_scope(scope, summary_id)
-    summary = found[0]
-    require_in_scope(scope, summary.conversation_id, summary_id)
+    require_in_scope(scope, found[0].conversation_id if found else None, summary_id)
     recall_scope.check_grant_summary(archive, scope.grant, summary_id)
+    summary = found[0]
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, budget)
     used_in = archive.summaries.used_in(summary_id)
@@ -388,7 +372,7 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
     return list(branches.values())
 
 
-def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, BudgetSource]:
+def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, str]:
     if scope.grant is not None:
         remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         if request.token_cap is None:
@@ -399,21 +383,15 @@ def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[i
     return request.default_cap, "config_default"
 
 
-# --- messages -------------------------------------------------------------------------------------
-
-
 def _describe_message(
     archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
-    """Who said what and when, in full, with the leaf above it and the messages before and after it."""
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
-    if not found:
-        raise not_in_scope(scope, name)
-    stored = found[0]
-    require_in_scope(scope, stored.conversation_id, name)
+    require_in_scope(scope, found[0].conversation_id if found else None, name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
-    message, place, views = stored.message, (stored.conversation_id, stored.seq), archive.listings
+    stored, message, views = found[0], found[0].message, archive.listings
+    place = stored.conversation_id, stored.seq
     before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
     leaf = archive.summaries.covering([message_id]).get(message_id)
     page = _text_page(name, message_text(message), request.cursor, budget)
@@ -484,9 +462,6 @@ def _text_page(name: str, text: str, cursor: str | None, budget: TextBudget) -> 
     return TextPage(piece, start, end, rest, total=len(text))
 
 
-# --- files ----------------------------------------------------------------------------------------
-
-
 def _describe_file(
     archive: Archive,
     file_id: str,
@@ -495,23 +470,18 @@ def _describe_file(
     budget: TextBudget,
     open_file: OpenFile | None,
 ) -> Description:
-    """What is known of a stored file, and as much of its content as was asked for."""
-    stored = archive.files.many([file_id]).get(file_id)
-    if stored is None:
-        raise not_in_scope(scope, file_id)
-    require_in_scope(scope, stored.conversation_id, file_id)
-    first, last = request.start_line, request.end_line
+    found = archive.files.many([file_id])
+    require_in_scope(scope, found[file_id].conversation_id if found else None, file_id)
+    stored, first, last = found[file_id], request.start_line, request.end_line
     if first is not None and last is not None and last < first:
         raise BadInput(f"endLine ({last}) is before startLine ({first})")
     request = replace(request, max_bytes=min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, request.max_bytes)))
+    page, from_message = TextPage("", 0, 0, note="its bytes cannot be read"), False
     read = open_file(stored) if open_file is not None else None
-    is_own = read is not None
-    read = read or _from_message(archive, stored)
-    if read is None:
-        page = TextPage("", 0, 0, note="its bytes cannot be read")
-    else:
+    if read is None and (text := archive.files.text_of(stored)) is not None:
+        read, from_message = partial(_slice, text.encode("utf-8", "surrogateescape")), True
+    if read is not None:
         page = read_file_page(file_id, read, request, budget)
-    from_message = read is not None and not is_own
     details = {
         "id": stored.id,
         "type": "file",
@@ -534,6 +504,10 @@ def _describe_file(
         "cursor": page.cursor,
     }
     return Description(stored.id, page, details, _file_text(stored, page, from_message=from_message))
+
+
+def _slice(data: bytes, offset: int, length: int) -> bytes:
+    return data[offset : offset + length]
 
 
 def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str:
@@ -561,12 +535,3 @@ def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str
         where = f"bytes {page.start:,} to {page.end:,}{size}"
         lines.append(f'(truncated: {where}; go on with cursor="{page.cursor}")')
     return "\n".join(lines)
-
-
-def _from_message(archive: Archive, stored: StoredFile) -> ReadAt | None:
-    """The text of the message whose payload the file holds, unless that is a reference to the file again."""
-    text = archive.files.text_of(stored)
-    if text is None or (text.startswith(_REFERENCE_HEAD) and stored.id in text[:200]):
-        return None
-    data = text.encode("utf-8", "surrogateescape")
-    return lambda offset, length: data[offset : offset + length]

@@ -266,7 +266,7 @@ def recall(
         for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
             heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
-            cost = estimate_tokens(f"{evidence_line(item)}\n") + (estimate_tokens(heading) if heading else 0)
+            cost = estimate_tokens(f"{evidence_line(item)}\n") + estimate_tokens(heading)
             if cost <= budget:
                 budget -= cost
                 items.append(item)
@@ -348,7 +348,6 @@ def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int,
 
 
 def _cut_out(whole: str, start: int, end: int) -> str:
-    """A piece of a text, with an ellipsis where something was left out."""
     before, after = ELLIPSIS if start > 0 else "", ELLIPSIS if end < len(whole) else ""
     return f"{before}{whole[start:end].strip()}{after}"
 
@@ -366,8 +365,6 @@ def _note(question: str, spoken: MentionedTime | None) -> str:
     words = " ".join(question[spoken.start : spoken.end].split())
     return f'"{words}" was read as {spoken.since:%Y-%m-%d} up to, without, {spoken.before:%Y-%m-%d}.'
 
-
-# --- evidence without being asked for -----------------------------------------------------------------
 
 #: Of words longer than this, as of a pasted log, only the beginning and the end are looked up, and less is quoted.
 _LONG_CHARS, _END_CHARS, _LONG_SHARE = 2_000, 400, 3
@@ -419,15 +416,6 @@ ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi 
 _SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
 
 
-def looked_up(words: str) -> str:
-    """What of a user's words is looked up: all of them, or both ends of what is long.
-
-    >>> len(looked_up("x" * 50_000))
-    801
-    """
-    return words if len(words) <= _LONG_CHARS else f"{words[:_END_CHARS]}\n{words[-_END_CHARS:]}"
-
-
 def unasked_evidence(
     archive: Archive,
     scope: Scope,
@@ -443,7 +431,7 @@ def unasked_evidence(
     Nothing when no message is about it for certain: small talk brings nothing. Messages that are `in_prompt`, or ask,
     are left out; a text that is not `is_fit` is not quoted.
     """
-    question = looked_up(words)
+    question = words if len(words) <= _LONG_CHARS else f"{words[:_END_CHARS]}\n{words[-_END_CHARS:]}"
     if not (topics := _topics(question)):
         return ()
     archive = archive.within(scope.conversation_ids)
@@ -518,12 +506,8 @@ def quoted_again(archive: Archive, spans: Sequence[QuoteSpan], now: datetime) ->
     """Quotations that were chosen before, from what their messages say now; what is gone is left out."""
     texts = {text.id: text for text in archive.search.messages([span.message_id for span in spans])}
     found = ((texts[span.message_id], span) for span in spans if span.message_id in texts)
-    return tuple(
-        _evidence(
-            text, _cut_out(" ".join(text.content.split()), span.start, span.end), span.score, now.tzinfo, span=span
-        )
-        for text, span in found
-    )
+    cut = ((text, _cut_out(" ".join(text.content.split()), span.start, span.end), span) for text, span in found)
+    return tuple(_evidence(text, quote, span.score, now.tzinfo, span=span) for text, quote, span in cut)
 
 
 def quotation_place(item: Evidence) -> str:
@@ -531,8 +515,6 @@ def quotation_place(item: Evidence) -> str:
     who = f"{item.role} {item.sender}" if item.sender else item.role
     return ", ".join(filter(None, (item.reference, who, f"{item.created_at:%Y-%m-%d}", item.days)))
 
-
-# --- what was said in a stretch of time -------------------------------------------------------------
 
 #: Of more messages the newest are looked at; of those so many are read, spread evenly, and so much of each.
 _MOST_SAID, _MOST_READ, _READ_CHARS = 20_000, 1_500, 4_000

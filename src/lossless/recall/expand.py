@@ -19,7 +19,7 @@ from lossless.recall.results import (
     message_text,
     parse_references,
 )
-from lossless.recall.scope import not_in_scope, require_in_scope
+from lossless.recall.scope import require_in_scope
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -327,9 +327,6 @@ def expand(
     return recall_scope.read_and_charge(archive, grant, now, read, lambda found: found.tokens)
 
 
-# --- what is opened -------------------------------------------------------------------------------
-
-
 def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[ExpansionWalk, WalkPlace | None]:
     """The way through what was asked for, and the place to be centred on."""
     references = request.references
@@ -350,7 +347,6 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
-    """The named summaries and messages, each checked against scope and grant."""
     nodes = archive.listings.summary_nodes(named.id for named in references if named.kind == "summary")
     message_ids = [named.message_id for named in references if named.kind == "message"]
     places = archive.listings.message_places(message_ids)
@@ -368,11 +364,8 @@ def _centred(
     archive: Archive, scope: Scope, message_id: int, roots: Sequence[LineageNode]
 ) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
-    place = archive.listings.message_places([message_id]).get(message_id)
-    name = f"msg#{message_id}"
-    if place is None:
-        raise not_in_scope(scope, name)
-    require_in_scope(scope, place[0], name)
+    places, name = archive.listings.message_places([message_id]), f"msg#{message_id}"
+    require_in_scope(scope, places[message_id][0] if places else None, name)
     recall_scope.check_grant_message(archive, scope.grant, message_id)
     leaf = archive.summaries.covering([message_id]).get(message_id)
     if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
@@ -380,16 +373,13 @@ def _centred(
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
         walk = ExpansionWalk(archive, scope, [WalkStep("messages", leaf, 1)])
     else:
-        before = archive.listings.ids_before(*place, NEIGHBOUR_COUNT)
-        after = archive.listings.ids_after(*place, NEIGHBOUR_COUNT)
+        before = archive.listings.ids_before(*places[message_id], NEIGHBOUR_COUNT)
+        after = archive.listings.ids_after(*places[message_id], NEIGHBOUR_COUNT)
         around = WalkStep("messages", "", 0, message_ids=(*before, message_id, *after))
         leaf, walk = "", ExpansionWalk(archive, scope, [around])
     found = walk.find(name, leaf)
     assert found is not None
     return walk, found
-
-
-# --- pages ----------------------------------------------------------------------------------------
 
 
 #: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and

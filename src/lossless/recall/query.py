@@ -160,9 +160,8 @@ def _run_terms(run: str, *, whole: bool) -> list[Term]:
     if whole or len(pairs) == 1:
         return [word]
     is_word = len(pairs) < (MAX_SPACED_RUN if _ONE_WORD.fullmatch(letters) else MAX_RUN)
-    rest = [
-        Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=match if is_word else "") for pair in pairs
-    ]
+    piece_of = match if is_word else ""
+    rest = [Term(pair, _quote((pair,)), _quote((pair,)), literal=pair, piece_of=piece_of) for pair in pairs]
     return [word, *rest] if is_word else rest
 
 
@@ -228,18 +227,13 @@ class Query:
 
     @property
     def match_all(self) -> str:
-        """FTS5: texts with all of them."""
-        return all_of(self.asked)
+        """FTS5: texts with all of them; an expression that finds nothing when there are none."""
+        return " AND ".join(dict.fromkeys(f"({term.loose})" for term in self.asked)) or '""'
 
 
 def any_of(terms: Iterable[Term]) -> str:
     """FTS5: texts with at least one of `terms`; an expression that finds nothing when there are none."""
     return " OR ".join(dict.fromkeys(term.loose for term in terms)) or '""'
-
-
-def all_of(terms: Iterable[Term]) -> str:
-    """FTS5: texts with all of `terms`; an expression that finds nothing when there are none."""
-    return " AND ".join(dict.fromkeys(f"({term.loose})" for term in terms)) or '""'
 
 
 @lru_cache(maxsize=16)
@@ -522,7 +516,6 @@ def _root(word: str, prefixes: tuple[str, ...]) -> str:
 
 
 def _is_hump(text: str, folded: str, at: int) -> bool:
-    """Whether a piece of a camelCase word begins at `at`."""
     return len(text) == len(folded) and 0 < at < len(text) and text[at].isupper() and text[at - 1].islower()
 
 
@@ -595,7 +588,6 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:
-    """A span after "since", "after" or "before"."""
     word = _PREPOSITION.search(folded, max(0, start - 24), start)
     if word is None:
         return span
@@ -693,11 +685,6 @@ def _named_month(match: re.Match[str], now: datetime) -> _Span:
     return _month(int(year) if year else _recent_year(month, 1, now), month, now)
 
 
-def _year(match: re.Match[str], now: datetime) -> _Span:
-    first = _midnight(now).replace(year=int(match.group(1)), month=1, day=1)
-    return first, first.replace(year=first.year + 1)
-
-
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else _NUMBERS[text]
 
@@ -754,7 +741,6 @@ def _weekday(name: str, now: datetime, weeks: int = 1) -> _Span:
 
 
 def _after(*words: str) -> str:
-    """A place right after one of `words`."""
     return "(?:" + "|".join(rf"(?<=\b{word} )" for word in words) + ")"
 
 
@@ -795,6 +781,9 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
         ),
         (rf"\b{_CLEAR_MONTH}\b()", _named_month),
         (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
-        (rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b", _year),
+        (
+            rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b",
+            lambda found, now: _unit_back(4, now.year - int(found[1]), now),
+        ),
     )
 )

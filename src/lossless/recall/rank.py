@@ -8,7 +8,7 @@ import math
 import re
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -197,7 +197,6 @@ def _lend(values: dict[int, float], borrowed: dict[int, float], share: float) ->
 
 
 def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTime | None) -> None:
-    """Give each hit its score, its terms and its tier."""
     best: dict[int, float] = {0: 0.0}
     for hit in hits:
         hit.score = _own_score(hit, weighed)
@@ -215,14 +214,11 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
         if hit.speaker == weighed.speaker:
             hit.score *= SPEAKER_WEIGHT
         own = hit.own.keys()
-        hit.tier = 0 if needed <= own and not _is_beside(hit, weighed.query) else 1 if required <= own else 2
+        # In an answer, having all words says little where it is asked what the user said.
+        is_beside = weighed.query.is_own and bool(hit.passages) and not hit.passages[0].is_users
+        hit.tier = 0 if needed <= own and not is_beside else 1 if required <= own else 2
         if own:
             hit.matched = tuple(terms[index].text for index in sorted(own) if not terms[index].share)
-
-
-def _is_beside(hit: Hit, query: Query) -> bool:
-    """Whether having all words says little: in an answer, where it is asked what the user said."""
-    return query.is_own and bool(hit.passages) and not hit.passages[0].is_users
 
 
 def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
@@ -235,9 +231,8 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
         for other in hit.passages:
             distance = abs(other.number - text.number)
             if 0 < distance <= len(NEIGHBOUR_SHARES):
-                _lend(
-                    other.values, values, NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
-                )
+                part = NEIGHBOUR_SHARES[distance - 1] * min(1.0, SHORT_TOKENS / max(1, text.tokens))
+                _lend(other.values, values, part)
         _lend(text.values, values, 1.0)
         share = 1.0
         if text.is_users and weighed.query.is_own:
@@ -380,9 +375,8 @@ def _weights(query: Query, rows: int, counts: Sequence[int], found: Sequence[lis
     whole = {term.match for term, count in having if count}
     weights = []
     for term, count in having:
-        share = term.share or (
-            PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
-        )
+        share = PIECE_WEIGHT if term.piece_of in whole else KIND_WEIGHT if term.text in _KIND_WORDS else 1.0
+        share = term.share or share
         weights.append(math.log1p((rows - count + 0.5) / (count + 0.5)) * share if count else 0.0)
     return tuple(weights)
 
@@ -429,6 +423,11 @@ class WordSearch:
     unread_summaries: Sequence[str] = ()
     #: How many index rows may be scored, if there is a limit.
     most_rows: int | None = None
+    #: How many candidates are taken of each kind, and what sets their order.
+    pool: int = 0
+    sort: RankOrder = "relevance"
+    now: float = 0.0
+    spoken: MentionedTime | None = None
 
 
 def word_search(
@@ -450,18 +449,17 @@ def word_search(
 #: Hits, best first, with the texts that are known already and the weight of each term.
 RankedHits: TypeAlias = "tuple[Sequence[Hit], dict[int | str, AnyText], tuple[float, ...]]"
 
-# --- best first -------------------------------------------------------------------------------------
-
 
 def ranked_hits(
     words: WordSearch, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None = None
 ) -> RankedHits:
     """All hits among the best candidates, messages and summaries in one order."""
-    found = [_rank_kind(words, what, pool, sort, now, spoken) for what in words.looks_at if words.query.terms]
+    words = replace(words, pool=pool, sort=sort, now=now, spoken=spoken)
+    found = [_rank_kind(words, what) for what in words.looks_at if words.query.terms]
     if not found:
         return (), {}, ()
     if len(found) == 1:
-        return _with_meaning(words, found[0], sort)
+        return _with_meaning(words, found[0])
     (messages, texts, weights), (summaries, more, _) = found
 
     def place(hit: Hit) -> tuple[int, float]:
@@ -471,17 +469,16 @@ def ranked_hits(
         age = max(0.0, now - hit.at) / 3600 if sort == "hybrid" else 0.0
         return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
 
-    hits = sorted((*messages, *summaries), key=place)
-    return _with_meaning(words, (hits, texts | more, weights), sort)
+    return _with_meaning(words, (sorted((*messages, *summaries), key=place), texts | more, weights))
 
 
-def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> RankedHits:
+def _with_meaning(words: WordSearch, found: RankedHits) -> RankedHits:
     """Hits with those messages moved up, or added, that an embedder finds to mean the same; as they are without one.
 
     Both are added up as z-scores. What the embedder does not tell from chance keeps its order.
     """
     embedder, search = words.archive.embedder, words.archive.search
-    if embedder is None or sort != "relevance" or "message" not in words.looks_at:
+    if embedder is None or words.sort != "relevance" or "message" not in words.looks_at:
         return found
     from lossless.llm.embedder import has_numpy, meaning_gains
 
@@ -495,9 +492,8 @@ def _with_meaning(words: WordSearch, found: RankedHits, sort: RankOrder) -> Rank
     new = [text for text in search.messages(id_ for id_ in gains if isinstance(id_, int)) if text.id not in known]
     echoes = search.echoes(text.id for text in new)
     minimum = before[-1].score if before else 0.0
-    hits = [hit for hit in before if hit.tier < ECHO_LIMIT] + [
-        _empty_hit(text, minimum) for text in new if text.id not in echoes
-    ]
+    hits = [hit for hit in before if hit.tier < ECHO_LIMIT]
+    hits += [_empty_hit(text, minimum) for text in new if text.id not in echoes]
     values = list(accumulate((hit.score for hit in hits), min))
     mean = sum(values) / max(1, len(values))
     spread = math.sqrt(sum((value - mean) ** 2 for value in values) / max(1, len(values))) or 1.0
@@ -512,21 +508,19 @@ KIN_SHARE = 0.5
 _BEST_HITS, _RARE_WORDS, _LOOKED_UP, _RARE_SHARE, RARE_WEIGHT = 8, 16, 40, 0.02, 0.3
 
 
-def _rank_kind(
-    words: WordSearch, what: TextKind, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None
-) -> RankedHits:
+def _rank_kind(words: WordSearch, what: TextKind) -> RankedHits:
     query = words.query
-    if sort != "relevance":
-        return _rank_terms(words, query, what, pool, sort, now, spoken)
+    if words.sort != "relevance":
+        return _rank_terms(words, query, what)
     if query.is_english and words.most_rows is None:  # counting the rows of frequent words takes too long otherwise
         query = replace(query, terms=query.terms + related_terms(query.terms))
-    found = _rank_terms(words, query, what, pool, sort, now, spoken)
+    found = _rank_terms(words, query, what)
     if what != "message":
         return found
     is_course = query.spread <= COURSE_SPREAD and words.most_rows is None
     rare = _rare_terms(words, query, found[0]) if is_course else ()
     if rare:
-        found = _rank_terms(words, replace(query, terms=query.terms + rare), what, pool, sort, now, spoken)
+        found = _rank_terms(words, replace(query, terms=query.terms + rare), what)
     hits, texts, weights = found
     if _wants_wishes(words, hits):
         hits, wishes = _with_wishes(words, list(hits))
@@ -586,24 +580,16 @@ def _rare_terms(words: WordSearch, query: Query, hits: Sequence[Hit]) -> tuple[T
         for root, count in zip(roots, counts, strict=True)
         if 1 < count <= max(4, _RARE_SHARE * rows)
     }
-    return tuple(
-        other_words((said[root],), RARE_WEIGHT) for root in sorted(rare, key=lambda root: -rare[root])[:_RARE_WORDS]
-    )
+    rarest = sorted(rare, key=lambda root: -rare[root])[:_RARE_WORDS]
+    return tuple(other_words((said[root],), RARE_WEIGHT) for root in rarest)
 
 
-def _rank_terms(
-    words: WordSearch,
-    query: Query,
-    what: TextKind,
-    pool: int,
-    sort: RankOrder,
-    now: float,
-    spoken: MentionedTime | None,
-) -> RankedHits:
+def _rank_terms(words: WordSearch, query: Query, what: TextKind) -> RankedHits:
     search, where = words.archive.search, words.where
+    order = partial(rank, sort=words.sort, now=words.now, spoken=words.spoken)
     finder = words.finder if query is words.query else TermFinder(query.terms)
     rows, counts = search.counts([term.widest for term in query.terms], where, what)
-    found = search.candidates(candidate_expressions(query, counts, pool, words.most_rows), where, what)
+    found = search.candidates(candidate_expressions(query, counts, words.pool, words.most_rows), where, what)
     texts: Iterable[AnyText]
     starts: dict[int | str, set[int | None]] = {}
     if what == "message":
@@ -624,10 +610,10 @@ def _rank_terms(
         )
         for id_, conversation_id, seq, at, tokens, sender, opening in search.neighbours(missing_places(weighed), where)
     ]  # fmt: skip
-    hits = [hit for hit in rank(weighed, near, sort=sort, now=now, spoken=spoken) if hit.id not in echoes]
+    hits = [hit for hit in order(weighed, near) if hit.id not in echoes]
     if echoes:
         repeated = weigh(query, (one for one in candidates if one.id in echoes), rows, counts, finder)
-        hits += [replace(hit, tier=ECHO_LIMIT) for hit in rank(repeated, sort=sort, now=now, spoken=spoken)]
+        hits += [replace(hit, tier=ECHO_LIMIT) for hit in order(repeated)]
     return hits, {text.id: text for text, _ in fresh}, weighed.weights[: len(words.query.terms)]
 
 
@@ -686,7 +672,6 @@ def _speaker(sender: str | None, text: str) -> str:
 
 
 def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
-    """The passages of a text that were proposed."""
     seq = text.seq if isinstance(text, MessageText) else None
     is_users = isinstance(text, MessageText) and text.role == "user"
     speaker = _speaker(text.sender, whole) if isinstance(text, MessageText) else ""
@@ -707,20 +692,6 @@ def current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyT
     reindex_stale(archive, stale.values())
     return [(text, indexed) for text, indexed in known if text.id not in stale]
 
-
-def texts_in_scope(texts: Iterable[AnyText], where: SearchScope) -> list[AnyText]:
-    """Those that are in the scope."""
-    ids = where.conversation_ids
-    return [
-        text
-        for text in texts
-        if (ids is None or text.conversation_id in ids)
-        and (where.since is None or text.at >= where.since)
-        and (where.before is None or text.at < where.before)
-    ]
-
-
-# --- what was corrected later -----------------------------------------------------------------------
 
 #: Among so many of the best messages; a correction has at least this part of what made the other one be found.
 _CORRECTED, _CORRECTED_SHARE = 12, 0.75
@@ -747,10 +718,8 @@ def corrections_first(
     corrections = {text.id: _correction(text) for text, _ in first}
     times = Counter(corrections.values())
     for later, _ in first:
-        if (
-            not corrections[later.id] or times[corrections[later.id]] > 1
-        ):  # what is said again and again corrects nothing
-            continue
+        if not corrections[later.id] or times[corrections[later.id]] > 1:
+            continue  # what is said again and again corrects nothing
         for earlier, score in first:
             shared = sum(weights[term] for term in terms[earlier.id] & terms[later.id])
             is_about = earlier.role != "system" and 0 < _CORRECTED_SHARE * worth[earlier.id] <= shared

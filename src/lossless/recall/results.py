@@ -196,7 +196,36 @@ class SearchResult:
         return None if self.next is None else self.next.cursor
 
     def __str__(self) -> str:
-        return render_search_result(self)
+        """As Markdown: what was asked, then one line a hit with its id, its speaker and its time, under the summary
+        that covers it, in the order of each group's best hit.
+        """
+        groups: dict[str, list[str]] = {}
+        for hit in self.hits:
+            key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
+            groups.setdefault(key, []).append(_hit_line(hit))
+        titles = {"message": "### Not summarised", "file": "### Files"}
+        for key, (first, last) in self.spans.items():
+            times = f" ({format_moment(first)} to {format_moment(last)})" if first or last else ""
+            titles[key] = f"### {key}{times}"
+        lines = _result_head(self)
+        space = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
+        blocks = [
+            ([] if list(groups) == ["message"] else [titles.get(key, f"### {key}")]) + hits
+            for key, hits in groups.items()
+        ]
+        shown = 0
+        for line in chain.from_iterable(blocks):
+            if len(line) + 1 > space:
+                lines.append(f"(truncated: {shown} of {len(self.hits)} hits fit)")
+                break
+            lines.append(line)
+            space -= len(line) + 1
+            shown += not line.startswith("### ")
+        lines += ["", _OPENING] if self.hits else ["Nothing was found."]
+        if self.cursor:
+            what = "There is more" if self.truncated else "For the same letters inside of other words"
+            lines.append(f"{what}: pass cursor={self.cursor}")
+        return "\n".join(lines)
 
 
 SNIPPET_CHARS = 400
@@ -266,11 +295,9 @@ def _settle(text: str, start: int, size: int, matches: Sequence[TermMatch]) -> t
     return start, end
 
 
-def best_snippet(
-    text: str, finder: TermFinder, weights: Sequence[float] | None = None, size: int = SNIPPET_CHARS
-) -> Snippet:
+def best_snippet(text: str, finder: TermFinder, weights: Sequence[float] | None = None) -> Snippet:
     """The part of a text that shows best why it was found."""
-    return on_one_line(text, *best_window(text, finder, size, weights))
+    return on_one_line(text, *best_window(text, finder, weights=weights))
 
 
 def snippet_around(text: str, start: int, end: int, size: int = SNIPPET_CHARS) -> Snippet:
@@ -328,10 +355,8 @@ def part_label(part: Part) -> str:
         case ToolCall(id_, name, _):
             return f"tool call {name}{f' ({id_})' if id_ else ''}"
         case ToolResult(call_id, name, text, is_error):
-            failed = ", failed" if is_error else ""
-            return (
-                f"tool result {name or 'unnamed'}{f' ({call_id})' if call_id else ''}{failed}, {len(text):,} characters"
-            )
+            what, failed = name or "unnamed", ", failed" if is_error else ""
+            return f"tool result {what}{f' ({call_id})' if call_id else ''}{failed}, {len(text):,} characters"
         case File(_, mime, name):
             return f"file {name or 'unnamed'} ({mime or 'unknown type'})"
         case Opaque(_, type_):
@@ -391,40 +416,7 @@ _OPENING = (
     "Open a hit with lcm_describe (id: msg#… shows the whole message, sum_… the summary, file_… the file); "
     "read around it with lcm_expand or lcm_expand_query."
 )
-_UNCOVERED = "### Not summarised"
-_FILES = "### Files"
 _ROOM_FOR_END = 600
-
-
-def render_search_result(found: SearchResult) -> str:
-    """The findings as Markdown: what was asked, then one line a hit with its id, its speaker and its time, under the
-    summary that covers it, in the order of each group's best hit.
-    """
-    groups: dict[str, list[str]] = {}
-    for hit in found.hits:
-        key = hit.summary_id or (str(hit.id) if hit.kind == "summary" else hit.kind)
-        groups.setdefault(key, []).append(_hit_line(hit))
-    titles = {"message": _UNCOVERED, "file": _FILES}
-    for key, (first, last) in found.spans.items():
-        titles[key] = f"### {key}" + (f" ({format_moment(first)} to {format_moment(last)})" if first or last else "")
-    lines = _result_head(found)
-    space = MAX_RESULT_CHARS - _ROOM_FOR_END - sum(len(line) + 1 for line in lines)
-    blocks = [
-        ([] if list(groups) == ["message"] else [titles.get(key, f"### {key}")]) + hits for key, hits in groups.items()
-    ]
-    shown = 0
-    for line in chain.from_iterable(blocks):
-        if len(line) + 1 > space:
-            lines.append(f"(truncated: {shown} of {len(found.hits)} hits fit)")
-            break
-        lines.append(line)
-        space -= len(line) + 1
-        shown += not line.startswith("### ")
-    lines += ["", _OPENING] if found.hits else ["Nothing was found."]
-    if found.cursor:
-        what = "There is more" if found.truncated else "For the same letters inside of other words"
-        lines.append(f"{what}: pass cursor={found.cursor}")
-    return "\n".join(lines)
 
 
 def _result_head(found: SearchResult) -> list[str]:

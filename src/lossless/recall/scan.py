@@ -92,7 +92,7 @@ def scan_scope(
 def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, limit: int) -> list[ScanMatch]:
     """Of these texts the ones that hold the pattern, newest first."""
     spots = [spot for source in texts if (spot := _match_in(source, pattern, 1.0)) is not None]
-    return sorted(spots, key=_newest_first)[:limit]
+    return sorted(spots, key=lambda spot: newest_first(spot[0].place))[:limit]
 
 
 def _scanned(
@@ -126,7 +126,7 @@ def _scanned(
 
 def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> ScanResult:
     """Both in one order; of summaries only those that come before the place where the messages broke off."""
-    spots = sorted((*messages.spots, *summaries.spots), key=_newest_first)
+    spots = sorted((*messages.spots, *summaries.spots), key=lambda spot: newest_first(spot[0].place))
     stops = [part.stopped for part in (messages, summaries) if part.stopped is not None]
     stopped = min(stops, key=lambda place: (-place.at, place.what)) if stops else None
     if stopped is not None:
@@ -135,10 +135,6 @@ def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> Scan
     if len(spots) > limit:
         return ScanResult(tuple(spots[:limit]), spots[limit - 1][0].place, False, slow)
     return ScanResult(tuple(spots), stopped, is_late, slow)
-
-
-def _newest_first(spot: ScanMatch) -> tuple[int, str, tuple[int, ...]]:
-    return newest_first(spot[0].place)
 
 
 def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatch | None:
@@ -211,10 +207,6 @@ class LiteralPattern:
         if at < 0:
             at = text.lower().find(self._lower)
         return None if at < 0 else (min(at, len(text)), min(at + len(self.text), len(text)))
-
-    def is_in(self, text: AnyText) -> bool:
-        """Whether a message or a summary holds it."""
-        return self.find(text.content) is not None or self.find(text.called) is not None
 
 
 class RegexPrefilter:
@@ -342,12 +334,8 @@ def _re2(pattern: str) -> Any:
         return re2.compile(pattern, options=options)
     except re2.error as error:
         reason = error.args[0] if error.args else "it is not a regular expression"
-        raise BadPattern(
-            pattern, reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
-        ) from None
-
-
-# --- what can be known of a pattern without running it --------------------------------------------
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else str(reason)
+        raise BadPattern(pattern, reason) from None
 
 
 def expanded_size(pattern: str) -> int:
@@ -424,10 +412,16 @@ class RegexTraits:
             if kind is sre.LITERAL:
                 self._letter(chr(value))
             elif kind is sre.SUBPATTERN:
-                self._group(value[1], value[2], value[3])
+                _, added, removed, inner = value
+                self.is_local &= not added | removed
+                if (added | removed) & re.IGNORECASE:  # it reads case in its own way
+                    self.is_wild = True
+                    self.runs.append("")
+                else:
+                    self.through(inner)
             elif kind in _REPEATS:
                 self.is_local &= kind is not sre.POSSESSIVE_REPEAT
-                self._repeat(value[0], value[1], value[2])
+                self._repeat(*value)
             elif kind is sre.BRANCH:
                 self.choices += 1
                 self._aside(value[1])
@@ -435,15 +429,6 @@ class RegexTraits:
                 self.is_wild |= kind in _WILD
                 self.is_local &= kind not in _WILD and (kind is not sre.AT or value is sre.AT_BOUNDARY)
                 self.runs += [""] if kind is not sre.AT else []
-
-    def _group(self, added: int, removed: int, inner: Any) -> None:
-        """A group, unless it reads case in its own way."""
-        self.is_local &= not added | removed
-        if (added | removed) & re.IGNORECASE:
-            self.is_wild = True
-            self.runs.append("")
-        else:
-            self.through(inner)
 
     def _letter(self, letter: str) -> None:
         """A few letters have odd relatives in the other case, such as K and the sign for kelvin."""

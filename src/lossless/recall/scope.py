@@ -150,9 +150,6 @@ def grant_refused(reason: str) -> GrantError:
     return GrantError(f"Expansion authorization failed: {reason}")
 
 
-# --- not in circles, not twice at once ------------------------------------------------------------
-
-
 def recursion_reason(archive: Archive, session: str, request: str, now: datetime) -> str:
     """Why a delegated session that asks a question in turn is refused.
 
@@ -287,7 +284,13 @@ def resolve_scope(
     holder = caller.session.name if caller.session else None
     grant = held_grant(archive, holder, caller.grant_id, now)
     if caller.is_delegated or grant is not None:
-        return _granted(check_grant(grant, now), conversation_id)
+        grant = check_grant(grant, now)
+        if conversation_id is None:
+            return Scope("grant", grant.conversation_ids, grant=grant)
+        if conversation_id not in grant.conversation_ids:
+            allowed = ", ".join(map(str, grant.conversation_ids)) or "none"
+            raise GrantError(f"Conversation {conversation_id} is not in the delegated scope (allowed: {allowed}).")
+        return Scope("grant", (conversation_id,), grant=grant)
     family, warning = _family(archive, caller.session)
     own = tuple(conversation.id for conversation in family)
     if conversation_id is None and not all_conversations:
@@ -318,10 +321,10 @@ def recall_reach(settings: Settings | None, caller: Caller, family: Sequence[Con
         return "all"
     names = [caller.session.name, *(known.session.name for known in family[:1])] if caller.session else []
     rules = (rule.rpartition("=") for rule in settings.recall_scope_overrides)
-    fits = (
-        reach.strip() for pattern, _, reach in rules if any(matches_any(name, (pattern.strip(),)) for name in names)
-    )
-    return cast(RecallReach, next(fits, settings.recall_scope))
+    for pattern, _, reach in rules:
+        if any(matches_any(name, (pattern.strip(),)) for name in names):
+            return cast(RecallReach, reach.strip())
+    return settings.recall_scope
 
 
 def _visible(
@@ -340,15 +343,6 @@ def _visible(
         project = archive.conversations.project(family[0].id) if family else None
         found = archive.conversations.in_project(project or (session.project if session else None), known.agent)
     return (*own, *(id_ for id_ in found if id_ not in own))
-
-
-def _granted(grant: Grant, conversation_id: int | None) -> Scope:
-    if conversation_id is None:
-        return Scope("grant", grant.conversation_ids, grant=grant)
-    if conversation_id not in grant.conversation_ids:
-        allowed = ", ".join(map(str, grant.conversation_ids)) or "none"
-        raise GrantError(f"Conversation {conversation_id} is not in the delegated scope (allowed: {allowed}).")
-    return Scope("grant", (conversation_id,), grant=grant)
 
 
 def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Conversation], str | None]:
@@ -371,18 +365,11 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
 def require_in_scope(scope: Scope, conversation_id: int | None, name: str) -> None:
     """Raises `NotFound` unless there is a conversation, in scope; what is outside is as if it were not there."""
     if conversation_id is None or not scope.allows(conversation_id):
-        raise not_in_scope(scope, name)
+        error = NotFound(OUT_OF_SCOPE, name)
+        where = "the delegated conversation scope" if scope.kind == "grant" else "this session scope"
+        error.args = (f"Not found in {where}: {name}",)
+        raise error
 
-
-def not_in_scope(scope: Scope, name: str) -> NotFound:
-    """The error for an id that this caller cannot see."""
-    error = NotFound(OUT_OF_SCOPE, name)
-    where = "the delegated conversation scope" if scope.kind == "grant" else "this session scope"
-    error.args = (f"Not found in {where}: {name}",)
-    return error
-
-
-# --- grep, as other verbs use it ------------------------------------------------------------------
 
 GrepMode: TypeAlias = Literal["regex", "full_text"]
 SearchIn: TypeAlias = Literal["messages", "summaries", "both", "files"]

@@ -118,11 +118,7 @@ def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], s
     return find, query.match_all if query.asked else None
 
 
-_REFERENCE_HEAD = "[LCM "
-
-
 def _search_files(asked: _Search) -> SearchResult:
-    """Matches in the files of the scope, newest file first."""
     request, means, archive = asked.request, asked.means, asked.archive
     is_regex = request.mode == "regex"
     words = [term.text for term in parse_query(request.pattern).asked] or [request.pattern.strip()]
@@ -154,9 +150,7 @@ def _matches(
             scan = inside.grep_file(vault, file, find)
             return scan if scan is not None else ((), False)
     text = archive.files.text_of(file)
-    if text is None or (text.startswith(_REFERENCE_HEAD) and file.id in text[:200]):
-        return (), vault is None
-    return inside.matches_in(text, find), False
+    return ((), vault is None) if text is None else (inside.matches_in(text, find), False)
 
 
 def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
@@ -171,8 +165,6 @@ def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
 
 
 def _pattern_finder(pattern: Regex, seconds: float) -> inside.FindSpans:
-    """Finds the matches of a regular expression."""
-
     def find(text: str) -> Iterable[tuple[int, int]]:
         at = 0
         for _ in range(inside.MAX_MATCHES):
@@ -330,9 +322,6 @@ def _aware(value: datetime | None) -> datetime | None:
     return value.replace(tzinfo=UTC) if value is not None and value.tzinfo is None else value
 
 
-# --- regular expressions, and letters as they are ---------------------------------------------------
-
-
 def _regex(asked: _Search) -> Regex:
     return Regex(storable_text(asked.request.pattern), asked.means.engine)
 
@@ -372,9 +361,6 @@ def _build_trigrams(archive: Archive) -> None:
 def _hit_of_match(spot: ScanMatch) -> SearchHit:
     source, text, start, end = spot
     return _hit_of_text(source, 0.0, snippet_around(text, start, end))
-
-
-# --- words ------------------------------------------------------------------------------------------
 
 
 def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
@@ -422,9 +408,8 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
     elif request.sort == "recency":
         last = shown[-1]
         what: TextKind = "message" if last.kind == "message" else "summary"
-        rest = SearchStart(
-            place=SearchPlace(round(last.created_at.timestamp() * 1000), what, last.id), is_any=page.is_any
-        )
+        place = SearchPlace(round(last.created_at.timestamp() * 1000), what, last.id)
+        rest = SearchStart(place=place, is_any=page.is_any)
     else:
         rest = SearchStart(sum(hit.id in known for hit in shown))
     return replace(page, found=shown, rest=rest)
@@ -511,7 +496,7 @@ def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
 
 def _add_literal_hits(asked: _Search, page: _HitPage, letters: LiteralPattern) -> _HitPage:
     """A first page with the texts that hold the letters as they are: before all others when no hit does, else last."""
-    has_them = any(letters.is_in(text) for text in page.texts)
+    has_them = any(letters.find(text.content) or letters.find(text.called) for text in page.texts)
     if has_them and page.rest is not None:
         return page
     done = _scan_literal(asked, letters, is_known=has_them, has_hits=bool(page.found))
@@ -561,14 +546,14 @@ def _scan_literal(asked: _Search, letters: LiteralPattern, *, is_known: bool, ha
 
 def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> ScanResult:
     """The texts that hold the letters: of these messages, and of all summaries."""
-    search, request = asked.archive.search, asked.request
-    spots: list[ScanMatch] = []
+    request, where = asked.request, asked.where
+    found = scan.ScanResult()
     if request.search_in != "summaries":
-        spots = scan.scan_texts(rank.texts_in_scope(search.messages(ids), asked.where), letters, request.limit)
+        texts = [text for text in asked.archive.search.messages(ids) if where.holds(text)]
+        found = scan.ScanResult(tuple(scan.scan_texts(texts, letters, request.limit)))
     if request.search_in == "messages":
-        return scan.ScanResult(tuple(spots))
-    summaries = _glance(asked, "summaries", letters, _GLANCE_SECONDS)
-    return scan.merge_scans(scan.ScanResult(tuple(spots)), summaries, request.limit)
+        return found
+    return scan.merge_scans(found, _glance(asked, "summaries", letters, _GLANCE_SECONDS), request.limit)
 
 
 def _glance(asked: _Search, search_in: SearchIn, letters: LiteralPattern, seconds: float) -> ScanResult:

@@ -112,6 +112,8 @@ class ContextItems(TableAccess):
     #: Remove an item's hidden mark; the caller puts it back into the context.
     unhide: Sql[[int, int | str], None] = Sql("run", "conversation_id item")
     next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
+    #: How many items a context has, and how many of them are summaries.
+    counts: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -183,7 +185,6 @@ class ContextItems(TableAccess):
         return passed
 
     def _is_unchanged(self, conversation_id: int, known: _ItemsBefore) -> bool:
-        """Whether each item that a cached position names is still there."""
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
         there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=json.dumps(ordinals)))
         is_same = len(there) == len(ordinals) and tuple(there[:-1]) == known.never_left_out
@@ -246,10 +247,6 @@ class ContextItems(TableAccess):
             if (recipe := json_object(metadata).get("restore")) is not None:
                 found.setdefault(message_id, recipe)
         return found
-
-    def counts(self, conversation_id: int) -> tuple[int, int]:
-        """How many items a context has, and how many of them are summaries."""
-        return self._row("counts", conversation_id=conversation_id) or (0, 0)
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
         """Replace a run of items by a summary; returns its ordinal.
@@ -477,6 +474,10 @@ class Summaries(TableAccess):
     #: The summaries that were made of this one.
     used_in: Sql[[str], list[str]] = Sql("column", "id")
     former_texts: Sql[[str], frozenset[str]] = Sql("set", "id")
+    #: The leaf over each message, if there is one.
+    covering: Sql[[Sequence[int]], dict[int, str]] = Sql("pairs", "ids")
+    #: The newest version of a message, and the newest change of a context; later changes are found by them.
+    moment: Sql[[], tuple[int, int]] = Sql("row")
 
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
@@ -563,10 +564,6 @@ class Summaries(TableAccess):
             found[summary_id] = (*found.get(summary_id, ()), (message_id, kind, content))
         return found
 
-    def moment(self) -> tuple[int, int]:
-        """The newest version of a message, and the newest change of a context; later changes are found by them."""
-        return self._row("moment") or (0, 0)
-
     def mark_new(
         self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime
     ) -> None:
@@ -603,7 +600,3 @@ class Summaries(TableAccess):
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""
         return {row[1] for row in self._rows("covering", by_ids(message_ids))}
-
-    def covering(self, message_ids: Sequence[int]) -> dict[int, str]:
-        """The leaf over each message, if there is one."""
-        return {row[0]: row[1] for row in self._rows("covering", by_ids(message_ids))}

@@ -243,6 +243,9 @@ class TranscriptRecords(TableAccess):
     last_decision: Sql[[int, str], TranscriptDecision | None] = Sql(
         "record", "conversation_id path", "last_epoch", TranscriptDecision
     )
+    decisions: Sql[[int | None], list[TranscriptDecision]] = Sql(
+        "records", "conversation_id", "epochs", TranscriptDecision
+    )
     #: The conversations that follow, or followed, the transcript with this path or header id.
     following: Sql[[str], list[int]] = Sql("column", "name")
 
@@ -272,9 +275,6 @@ class TranscriptRecords(TableAccess):
         point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
         self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
 
-    def decisions(self, conversation_id: int | None = None) -> list[TranscriptDecision]:
-        return self._records(TranscriptDecision, "epochs", conversation_id=conversation_id)
-
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
         return self._records(TranscriptDecision, "decided", decision="held")
@@ -295,10 +295,9 @@ class TranscriptRecords(TableAccess):
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
         """Records that are not messages: the seq of the message before each, its kind, the original record."""
-        found = self._rows("records", conversation_id=conversation_id)
-        return [
-            (seq, kind, json.loads(zlib.decompress(blob).decode("utf-8", "surrogatepass"))) for seq, kind, blob in found
-        ]
+        rows = self._rows("records", conversation_id=conversation_id)
+        found = ((seq, kind, zlib.decompress(blob).decode("utf-8", "surrogatepass")) for seq, kind, blob in rows)
+        return [(seq, kind, json.loads(text)) for seq, kind, text in found]
 
     def former(self, conversation: Conversation) -> list[int]:
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""

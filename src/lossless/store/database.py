@@ -671,7 +671,6 @@ def _roll_back(connection: Any) -> None:
         connection.execute("ROLLBACK")
 
 
-# --- forks ----------------------------------------------------------------------------------------
 # SQLite keeps the locks of a file per process and in memory. A child would inherit the memory but not the locks, and
 # its writes would be lost once the parent closes the file: so no connection is open in a fork.
 
@@ -702,7 +701,6 @@ def _before_fork() -> None:
 
 
 def _after_fork_in_child() -> None:
-    """Reset what a child inherited: threads, connections, locks."""
     global _write_locks_guard
     _write_locks_guard = threading.Lock()
     _write_locks.clear()

@@ -38,6 +38,10 @@ class LargeFileRows(TableAccess):
     ids: Sql[[], frozenset[str]] = Sql("set")
     #: Record that a message's text is also in a file; its text stays.
     set_stub: Sql[[int, str], None] = Sql("run", "message_id file_id")
+    #: Tool results of at least so many bytes that are in no file yet, oldest first.
+    large_outputs: Sql[[int, int | None], list[StoredToolOutput]] = Sql(
+        "records", "least conversation_id", "large_tool_outputs", StoredToolOutput
+    )
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
@@ -101,11 +105,6 @@ class LargeFileRows(TableAccess):
                 found.update(file_ids_in(decompress_residual(body)))
         return frozenset(found)
 
-    def orphans(self) -> list[StoredFile]:
-        """Files with a row that is not referenced."""
-        referenced = self.referenced_ids()
-        return [file for file in self.listed() if file.id not in referenced]
-
     def note(self, message_id: int, role: Role, notes: PartNotes) -> None:
         """Add to the metadata of a message's parts, by ordinal; a message without part rows gets one."""
         rows: dict[int, str | None] = dict(self._rows("part_metadata", message_id=message_id))
@@ -120,9 +119,10 @@ class LargeFileRows(TableAccess):
             self._run("set_part_metadata", message_id=message_id, ordinal=at, metadata=rows[at])
 
     def text_of(self, file: StoredFile) -> str | None:
-        """The text of the message whose payload a file holds, when there is such a message."""
+        """The text of the message whose payload a file holds, unless that is a reference to the file again."""
         row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
-        return None if row is None else column_text(row[0])
+        text = None if row is None else column_text(row[0])
+        return None if text is None or (text.startswith("[LCM ") and file.id in text[:200]) else text
 
     def call(
         self, conversation_id: int, call_id: str, before_seq: int | None = None
@@ -140,10 +140,6 @@ class LargeFileRows(TableAccess):
         except ValueError:
             value = None
         return tool, value if isinstance(value, str) else given
-
-    def large_outputs(self, least_bytes: int, conversation_id: int | None = None) -> list[StoredToolOutput]:
-        """Tool results of at least so many bytes that are in no file yet, oldest first."""
-        return self._records(StoredToolOutput, "large_tool_outputs", least=least_bytes, conversation_id=conversation_id)
 
     def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
         """The messages whose text is also in a file, with the file's id."""

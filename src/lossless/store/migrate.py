@@ -55,7 +55,6 @@ TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
 def _declared(statements: Iterable[str]) -> tuple[TableColumns, dict[str, str]]:
-    """The columns and the definitions of the tables that some statements create."""
     with closing(Database(":memory:")) as database:
         for statement in statements:
             database.run(statement)
@@ -65,7 +64,6 @@ def _declared(statements: Iterable[str]) -> tuple[TableColumns, dict[str, str]]:
 
 @cache
 def _base() -> tuple[TableColumns, dict[str, str]]:
-    """Those of lossless-claw's tables."""
     return _declared(split_script(load_schema("base")))
 
 
@@ -193,7 +191,6 @@ def _is_written(database: Database, definitions: dict[str, str]) -> bool:
 def _wrong_columns(
     table: str, declared: dict[str, Column], there: dict[str, Column], may_lack: Collection[str]
 ) -> Iterator[str]:
-    """Missing columns, and those with another type."""
     missing = [name for name in declared if name not in there]
     unknown = [name for name in there if name not in declared]
     if len(missing) == len(unknown) == 1:
@@ -290,13 +287,11 @@ _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last
 
 @cache
 def _own_columns() -> dict[str, dict[str, Column]]:
-    """The columns of our own tables, without search indexes."""
     statements = split_script(load_schema("additions"))
     return _declared(one for one in statements if (created := _CREATED.match(one)) and "VIRTUAL" not in created[0])[0]
 
 
 def _lacking(database: Database) -> dict[str, list[Column]]:
-    """The columns that tables of an older file lack."""
     declared = _expected() | {table: _own_columns()[table] for table in _GROWN}
     known = {name: sql for name, sql in _definitions(database).items() if name in declared}
     lacking = {

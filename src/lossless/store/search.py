@@ -81,6 +81,12 @@ class SearchScope:
     def has_times(self) -> bool:
         return self.since is not None or self.before is not None
 
+    def holds(self, text: AnyText) -> bool:
+        """Whether a text is one of them."""
+        is_late = self.since is None or text.at >= self.since
+        is_in = self.conversation_ids is None or text.conversation_id in self.conversation_ids
+        return is_in and is_late and (self.before is None or text.at < self.before)
+
 
 class MessageText(NamedTuple):
     """The searchable data of a message."""

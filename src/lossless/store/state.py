@@ -76,6 +76,8 @@ class IngestMemory(TableAccess):
 
     queries = load_queries("ingest")
     block: Sql[[int, str, datetime], None] = Sql("run", "conversation_id reason at")
+    #: The producers of messages so far: bits for those with and without entry ids.
+    producers: Sql[[int], int] = Sql("count", "conversation_id")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -83,10 +85,6 @@ class IngestMemory(TableAccess):
 
     def state(self, conversation_id: int) -> IngestState:
         return self._record(IngestState, "state", conversation_id=conversation_id) or IngestState()
-
-    def producers(self, conversation_id: int) -> int:
-        """The producers of messages so far: bits for those with and without entry ids."""
-        return self._count("producers", conversation_id=conversation_id)
 
     def count(
         self, conversation_id: int, now: datetime, *, seen: int, last_seq: int | None = None, **counts: int
@@ -335,16 +333,15 @@ class Guards(TableAccess):
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
-        holder = self._row("lease", name=name, now=state_time(now))
-        if holder is not None and holder_has_ended(holder[0]):
-            self.drop_lease(name, holder[0])
-        times = {"now": state_time(now), "expires": state_time(now + length)}
-        return self._changed("take_lease", {"name": name, "owner": owner} | times)
+        holder = self._value("lease", name=name, now=now)
+        if holder is not None and holder_has_ended(holder):
+            self.drop_lease(name, holder)
+        return self._changed("take_lease", name=name, owner=owner, now=now, expires=now + length)
 
     def is_leased(self, name: str, now: datetime) -> bool:
         """Whether a lease is held by a holder that seems alive."""
-        holder = self._row("lease", name=name, now=state_time(now))
-        return holder is not None and not holder_has_ended(holder[0])
+        holder = self._value("lease", name=name, now=now)
+        return holder is not None and not holder_has_ended(holder)
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The entries of a scope since a moment, oldest first."""
@@ -387,10 +384,7 @@ class Guards(TableAccess):
 
     def set_history(self, conversation_id: int, kept: BudgetMemory, now: datetime) -> None:
         counted = {"counted_frame": kept.frame, "counted_at": kept.frame_at, "longest_reply": kept.longest_reply}
-        values = row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": state_time(now)}
-        self._run("set_history", values)
-
-    # --- pending compactions; `compaction.run` interprets them ---
+        self._run("set_history", row_values(kept.budget) | counted | {"conversation_id": conversation_id, "now": now})
 
     def put_debt(self, debt: CompactionDebt) -> None:
         self._run("put", row_values(debt))
@@ -404,8 +398,6 @@ class Guards(TableAccess):
         """Record a provider's report; informational only."""
         more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
         self._run("observe", row_values(seen) | more)
-
-    # --- grants ---
 
     def issue_grant(self, grant: Grant) -> None:
         self._run("issue", row_values(grant))
@@ -441,7 +433,16 @@ class Tombstones(TableAccess):
         if not count:
             return ()
         if self._read is None or self._read[0] != (newest, count):
-            self._read = ((newest, count), *self._parsed())
+            marker = self.marker()
+            found: list[ForgetRound] = []
+            for is_whole, some in groupby(self._rows("all"), lambda row: row[2] is None):
+                if is_whole:
+                    found.append(frozenset((digest, where) for _, digest, _, _, where in some))
+                else:
+                    rounds = groupby(some, itemgetter(0))
+                    marks = [[(length, roll, digest) for _, digest, length, roll, _ in one] for _, one in rounds]
+                    found.append(mark_cutter(marker, marks))
+            self._read = (newest, count), tuple(found), marker
         return self._read[1]
 
     def digest(self, fingerprint: bytes) -> bytes:
@@ -469,18 +470,6 @@ class Tombstones(TableAccess):
             rows += [(round_, digest, length, roll, EVERYWHERE) for length, roll, digest in marks]
         rows += [(round_ + 1, marker.digest(print_), None, None, where) for print_, where in whole]
         self._run_many("add", rows)
-
-    def _parsed(self) -> tuple[tuple[ForgetRound, ...], PhraseMarker]:
-        marker = self.marker()
-        found: list[ForgetRound] = []
-        for is_whole, some in groupby(self._rows("all"), lambda row: row[2] is None):
-            if is_whole:
-                found.append(frozenset((digest, where) for _, digest, _, _, where in some))
-            else:
-                rounds = groupby(some, itemgetter(0))
-                marks = [[(length, roll, digest) for _, digest, length, roll, _ in one] for _, one in rounds]
-                found.append(mark_cutter(marker, marks))
-        return tuple(found), marker
 
 
 #: How many receipts of one conversation are kept, and for how long.
@@ -580,14 +569,12 @@ class Prompts(TableAccess):
         seq = last if isinstance(last, int) else brief.covered_message_seq or 0
         return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
 
-    # --- evidence and receipts ---
-
     def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
         """The evidence chosen since a fold, oldest first."""
-        values = {"conversation_id": conversation_id, "fold": fold}
+        found = self._rows("evidence", conversation_id=conversation_id, fold=fold)
         return [
             EvidenceRow(id_, message_id, after_id, asked, _quotes(quotes), tokens, digest)
-            for id_, message_id, after_id, asked, quotes, tokens, digest in self._rows("evidence", values)
+            for id_, message_id, after_id, asked, quotes, tokens, digest in found
         ]
 
     def add_evidence(self, conversation_id: int, fold: int, row: EvidenceRow, now: datetime) -> None:

@@ -30,7 +30,7 @@ from lossless.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
@@ -60,9 +60,7 @@ class StoredWording:
 
     def message(self, role: Role) -> Message:
         """The message; ValueError when it cannot be rebuilt."""
-        return unpack_message(
-            role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key
-        )  # fmt: skip
+        return unpack_message(role, self.content, self.tokens, self.parts, self.skeleton, self.format, self.event_key)
 
     def cut(self, length: int, tokens: int) -> StoredWording:
         """The same with only the beginning of its text."""
@@ -295,7 +293,6 @@ class Versions(TableAccess):
     def _write(
         self, conversation: Conversation, message_id: int, new: NewMessage, fresh: StoredWording, old_tokens: int
     ) -> None:
-        """Write the row, its parts, its derived values, and the indexes."""
         place: dict[str, Any] = {"message_id": message_id, "conversation_id": conversation.id}
         words = {
             "content": fresh.content, "tokens": fresh.tokens, "identity": new.identity, "file_id": new.file_id,
@@ -359,14 +356,6 @@ class Versions(TableAccess):
         """The digests of the versions of some messages; those without any are skipped."""
         found = group_rows(self._rows("digests", by_ids(message_ids)), lambda digest: digest)
         return {id_: set(digests) for id_, digests in found.items()}
-
-    def find(self, conversation_id: int, digests: Iterable[bytes]) -> dict[bytes, int]:
-        """Which of these words a message of a conversation once had, and the newest such message."""
-        asked = json.dumps([digest.hex() for digest in digests])
-        return dict(self._rows("find", conversation_id=conversation_id, digests=asked))
-
-    def count(self, conversation_id: int | None = None) -> int:
-        return self._count("count", conversation_id=conversation_id)
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""

@@ -276,9 +276,6 @@ class Listings(TableAccess):
         """The messages with the newest calls of some tools, and their results, in order."""
         return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
 
-    def tail(self, conversation_id: int, count: int, max_tokens: int | None = None) -> list[MessageItem]:
-        return self.tails([conversation_id], count, max_tokens)[conversation_id]
-
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
         """The fresh tails of some conversations, in order; reads little more than that."""
         found: dict[int, list[MessageItem]] = {}
@@ -398,8 +395,6 @@ class Listings(TableAccess):
         """The messages of a leaf, in order; of its own conversation only."""
         return self._column("source_messages", id=summary_id)
 
-    # --- the graph of summaries, and how contexts changed ---
-
     def summary_nodes(self, summary_ids: Iterable[str]) -> dict[str, LineageNode]:
         """Summaries by id; unknown ids are left out."""
         return {row[0]: _node(row) for row in self._rows("nodes", self._seen(summary_ids))}
@@ -437,9 +432,7 @@ class Listings(TableAccess):
 
     def summaries_in_context(self, conversation_id: int, summary_ids: Iterable[str]) -> frozenset[str]:
         """Which of these summaries are in the context."""
-        return frozenset(
-            self._column("summaries_in_context", conversation_id=conversation_id, ids=json.dumps(list(summary_ids)))
-        )
+        return frozenset(self._column("summaries_in_context", conversation_id=conversation_id, ids=summary_ids))
 
     def summary_beginnings(self, conversation_id: int) -> dict[str, str]:
         found = self._rows("beginnings", conversation_id=conversation_id, bytes=_BEGINNING_BYTES)

@@ -215,10 +215,10 @@ class BundleReader(TableAccess):
             rows = self._db.rows(_select(table, columns, order), place)
             is_own = table in OWN_TABLES
             tables[table] = [dict(zip(columns, row, strict=True)) for row in rows] if is_own else _dicts(columns, rows)
-        briefs = json.dumps([brief["brief_id"] for brief in tables["focus_briefs"]])
-        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", ids=briefs))
-        logs = json.dumps([row["log_id"] for row in tables["context_log"]])
-        tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", ids=logs))
+        briefs = by_ids(brief["brief_id"] for brief in tables["focus_briefs"])
+        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", briefs))
+        logs = by_ids(row["log_id"] for row in tables["context_log"])
+        tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", logs))
         items = self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place)
         # without gaps: lossless-claw 1.0 cannot compact across one
         context = [item | {"ordinal": n} for n, item in enumerate(_dicts(CONTEXT_COLUMNS, items))]
@@ -360,6 +360,7 @@ class BundleWriter(BundleReader):
 
     hidden: Sql[[int], dict[int | str, str]] = Sql("pairs", "conversation_id")
     turn_keys: Sql[[int], frozenset[str]] = Sql("set", "conversation_id")
+    next_places: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id", "next_message")
 
     def __init__(self, archive: Archive) -> None:
         super().__init__(archive.database)
@@ -397,9 +398,6 @@ class BundleWriter(BundleReader):
     def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
         """What is pinned: a message, or a text."""
         return set(self._rows("pinned", conversation_id=conversation_id))
-
-    def next_places(self, conversation_id: int) -> tuple[int, int]:
-        return self._row("next_message", conversation_id=conversation_id) or (1, 1)
 
     def put_conversation(self, values: RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
@@ -496,7 +494,6 @@ def reserve_conversation_ids(database: Database) -> None:
 
 
 def _is_ours(given: Any) -> bool:
-    """Whether a part's id is ours: derived from the message's id and the ordinal."""
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
@@ -520,7 +517,6 @@ def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
 
 
 def _read(message: RowValues) -> Message:
-    """The message in the columns, without its original."""
     return unpack_message(
         message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
         message["stable_event_key"],

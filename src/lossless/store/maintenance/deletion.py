@@ -16,7 +16,6 @@ from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
-from lossless.model.times import state_time
 from lossless.store.conversations import TranscriptRecords, pack_record
 from lossless.store.database import (
     PASSAGE_BASE,
@@ -103,6 +102,8 @@ class ArchiveRemover(TableAccess):
     #: Tool results that a transcript need not repeat: in a file, under a leaf, in no context; oldest first. The
     #: message, the call's id, the stored replacement of the text, and the file.
     collectable: Sql[[int], list[tuple[int, str, str, str]]] = Sql("rows", "conversation_id")
+    message_text: Sql[[], tuple[int, int]] = Sql("row")
+    kept_records: Sql[[int, Sequence[str]], frozenset[str]] = Sql("set", "conversation_id ids")
     of_conversations: Sql[[Sequence[int]], list[int]] = Sql("column", "ids")
     #: Messages with their conversations and fingerprints.
     fingerprints: Sql[[Sequence[int]], list[tuple[int, int, bytes]]] = Sql("rows", "ids")
@@ -116,8 +117,7 @@ class ArchiveRemover(TableAccess):
 
     def unchanged(self, seen: Sequence[ConversationSize], now: datetime) -> list[int]:
         """Which of these have not changed since they were read, and are not in use."""
-        ids = json.dumps([held.id for held in seen])
-        found = {row[0]: row[1:] for row in self._rows("state", ids=ids, now=state_time(now))}
+        found = {row[0]: row[1:] for row in self._rows("state", ids=[held.id for held in seen], now=now)}
         same = []
         for held in seen:
             active, newest, messages, leased = found.get(held.id, (None, None, None, True))
@@ -174,12 +174,6 @@ class ArchiveRemover(TableAccess):
 
     def summary_text(self) -> dict[str, tuple[int, int]]:
         return {kind: (count, size) for kind, count, size in self._rows("summary_text")}
-
-    def message_text(self) -> tuple[int, int]:
-        return self._row("message_text") or (0, 0)
-
-    def kept_records(self, conversation_id: int, ids: Sequence[str]) -> set[str]:
-        return set(self._column("kept_records", conversation_id=conversation_id, ids=json.dumps(list(ids))))
 
     def _vacuum(self) -> tuple[str | None, bool]:
         """Vacuum the file: why that was not possible, or None; and whether its log could be truncated."""

@@ -78,7 +78,6 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _scratch_index() -> apsw.Connection:
-    """An empty in-memory index of the same kind as ours."""
     connection = apsw.Connection(":memory:")
     for statement in split_script(load_schema("additions")):
         if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
@@ -256,8 +255,6 @@ class VerifyReads(TableAccess):
     duplicates: Sql[[], list[tuple[int, int, int, int]]] = Sql("rows")
     #: The version of our tables in the file; None without them.
     schema: Sql[[], int | None] = Sql("value")
-    #: lossless-claw's migration steps in the file.
-    steps: Sql[[], dict[str, int]] = Sql("pairs")
 
     def integrity(self) -> Iterator[VerificationProblem]:
         """SQLite's own checks of the file and its references."""
@@ -360,8 +357,7 @@ class VerifyReads(TableAccess):
 
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
-        ids = json.dumps([version_id for version_id, _ in texts])
-        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": ids}))
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], by_ids(id_ for id_, _ in texts)))
         indexed = [row for row in texts if index_pieces(row[1])]
         expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
         for version_id, _ in texts:
@@ -408,9 +404,8 @@ class VerifyReads(TableAccess):
                 elif size != sizes[index_id]:
                     yield _problem("summary_index", summary_id, _WRONG_ROW if size else _NO_ROW)
             texts = [row for row in found if isinstance(row[1], str) and row[3] is not None]
-            yield from self._unfound(
-                "summary_index", [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
-            )
+            known_rows = [(row[4], row[1]) for row in texts if row[2] == index_digest(row[1])]
+            yield from self._unfound("summary_index", known_rows)
 
     def conversation_ids(self) -> list[int]:
         return self._column("conversation_ids")

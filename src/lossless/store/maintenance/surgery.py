@@ -97,6 +97,14 @@ class SurgeryWrites(TableAccess):
     wrong_counters: Sql[[], list[int]] = Sql("column")
     #: Correct the counters of a conversation; its size is recomputed later.
     count_conversation: Sql[[int], None] = Sql("run", "conversation_id", "count")
+    #: What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it.
+    uses: Sql[[str], list[str]] = Sql("column", "id")
+    #: One of some copies that something outside of them and the conversation's context uses, and its user.
+    needed: Sql[[int, Sequence[str], Sequence[int]], tuple[str, str] | None] = Sql(
+        "row", "conversation_id summaries messages"
+    )
+    #: Archived conversations with the key of an active one, or of any, oldest first.
+    splits: Sql[[str | None], list[SplitRow]] = Sql("rows", "key", "split_keys")
 
     def __init__(self, archive: Archive) -> None:
         self._archive, self._db, self._index = archive, archive.database, archive.index
@@ -164,10 +172,6 @@ class SurgeryWrites(TableAccess):
         """The summaries of the same depth just before one, oldest first."""
         return self._column("before", id=summary_id, limit=limit)[::-1]
 
-    def uses(self, summary_id: str) -> tuple[str, ...]:
-        """What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it."""
-        return tuple(self._column("uses", id=summary_id))
-
     def purge(self, summary_id: str) -> FormerSummary:
         """Delete an unused summary; returns its state. Its sources stay."""
         was = self.state(summary_id)
@@ -205,16 +209,6 @@ class SurgeryWrites(TableAccess):
     def brief_owner(self, id_: str) -> int | None:
         row = self._row("briefs", by_ids([id_]))
         return None if row is None else int(row[1])
-
-    def needed(
-        self, conversation_id: int, summary_ids: Sequence[str], message_ids: Sequence[int]
-    ) -> tuple[str, str] | None:
-        """One of some copies that something outside of them and the conversation's context uses, and its user."""
-        ids = {"summaries": json.dumps(list(summary_ids)), "messages": json.dumps(list(message_ids))}
-        row = self._row("needed", ids | {"conversation_id": conversation_id})
-        return None if row is None else (str(row[0]), str(row[1]))
-
-    # --- rebuilding what can be derived from messages and summaries; texts are never changed ---
 
     def wrong_contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
@@ -269,12 +263,6 @@ class SurgeryWrites(TableAccess):
         change = ContextChange("rebuild", "doctor", None, ids, after, 0, size, context.tokens(conversation_id))
         context.log(conversation_id, change, now)
         self.count_conversation(conversation_id)
-
-    # --- moving rows between conversations, and copying them ---
-
-    def splits(self, session_key: str | None = None) -> list[SplitRow]:
-        """Archived conversations with the key of an active one, oldest first."""
-        return self._rows("split_keys", key=session_key)
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""

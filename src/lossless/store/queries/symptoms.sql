@@ -63,9 +63,6 @@ SELECT value FROM archive_state WHERE name = 'schema';
 -- name: sqlite
 SELECT sqlite_version();
 
--- name: steps
-SELECT step_name, max(algorithm_version) FROM lcm_migration_state GROUP BY step_name ORDER BY step_name;
-
 -- name: null_subagent_context
 -- Only the first words of the user identify a sub-agent; a host may have put the time before them. Conversations
 -- without a key are never closed, so an inactive one that is not leased counts as well.

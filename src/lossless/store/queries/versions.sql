@@ -27,17 +27,6 @@ SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body
 -- name: digests
 SELECT message_id, digest FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids));
 
--- name: find
--- The newest row that ever had these words.
-SELECT v.digest, max(v.message_id) FROM json_each(:digests) d
- CROSS JOIN message_versions v ON v.digest = unhex(d.value)
-  JOIN messages m ON m.message_id = v.message_id AND m.conversation_id = :conversation_id
- GROUP BY v.digest;
-
--- name: count
-SELECT count(*) FROM message_versions v JOIN messages m USING (message_id)
- WHERE :conversation_id IS NULL OR m.conversation_id = :conversation_id;
-
 -- name: base_on
 -- Prefixes of the current text become prefixes of a version, or the other way round.
 UPDATE message_versions SET base_id = :to WHERE message_id = :message_id AND length IS NOT NULL AND base_id IS :from;
