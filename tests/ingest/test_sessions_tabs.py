@@ -73,3 +73,19 @@ def test_a_tab_that_asks_for_an_answer_again_stays_where_it_is(engine: lossless.
     assert first != last
     assert show(engine, two) == last
     assert show(engine, [*again, *turn("left again")]) == first
+
+
+def test_a_message_of_the_branch_that_a_host_returns_to_is_its_row(engine: lossless.Engine) -> None:
+    """Not a version of a similar one on the other branch."""
+    pairs = [
+        ("I love your ice cream so much, it is the best", "Me too!"),
+        ("I love your turtles so much, so cute", "Yes!"),
+    ]
+    asked = [[{"role": "user", "content": one}, {"role": "assistant", "content": other}] for one, other in pairs]
+    start = turn("page 1")
+    first, second = [*start, *asked[0]], [*start, *turn("page 2"), *asked[1]]
+    for window in (first, second, [*first, *turn("page 3")]):
+        show(engine, window)
+    rows = engine.archive.database.rows("SELECT content FROM messages WHERE role = 'user' ORDER BY message_id", ())
+    stored = [str(text) for (text,) in rows]
+    assert len(stored) == len(set(stored)) == 5

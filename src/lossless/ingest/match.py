@@ -671,6 +671,8 @@ class _Matcher:
                     is_summary = is_summary and len(rows) - places[s] > len(shown) - i
                     if score >= (VERY_ALIKE if is_summary else ALIKE):
                         scores[i, places[s]] = score
+        back = {i for i, _ in scores if not self.shown[shown[i]].is_short and self.is_abandoned(shown[i])}
+        scores = {place: score for place, score in scores.items() if place[0] not in back}  # those rows are equal
         width, height = len(shown), len(rows)
         if from_start:
             return [(shown[i], rows[j]) for i, j in best_in_order(scores, width, height)]
