@@ -24,7 +24,7 @@ def main(folder: str) -> None:
     said = [text for text in told if len(text) > 120][:60]
     config: Any = {"configurable": {"thread_id": "ferry"}}
     with lossless.open(f"{folder}/lcm.db", SETTINGS) as engine:
-        saver = LosslessSaver(InMemorySaver(), engine, budget=4_000)
+        saver = LosslessSaver(InMemorySaver(), engine, budget=3_000)
 
         def clerk(state: MessagesState) -> Any:
             fitting = saver.fit(state["messages"])  # your model is called with these

@@ -180,6 +180,28 @@ def test_over_its_budget_a_prompt_keeps_the_summary_that_covers_most(tmp_path: P
         assert ("over budget" in dict(made.receipt.left_out).values(), size(made.messages) <= 4_000) == (True, True)
 
 
+def test_a_long_newest_message_leaves_part_of_a_summary(tmp_path: Path) -> None:
+    """Whatever is left beside it: from about 300 tokens on a summary is there, shortened to what fits."""
+    long = [f"{n}: " + " ".join(f"w{n}x{k}" for k in range(1_500)) for n in range(3)]
+    with lossless.open(tmp_path / "lcm.db", background=False) as engine:
+        for n, text in enumerate(long):
+            engine.append(SESSION, [{"role": "user", "content": text}])
+            if n < 2:
+                engine.append(SESSION, [{"role": "assistant", "content": "Noted."}])
+        engine.compact(SESSION, budget=9_500)
+        engine.append("alone", [{"role": "user", "content": long[2]}])
+        newest = engine.assemble("alone", budget=60_000).tokens
+        seen = set()
+        for space in range(500, 6_500, 500):
+            made = engine.assemble(SESSION, budget=newest + space)
+            first, *_, last = made.messages
+            assert last["content"] == long[2]
+            assert first["content"].startswith("<summary id="), space
+            assert size(made.messages) <= newest + space
+            seen |= {form for id_, form in made.receipt.included if id_.startswith("sum_")}
+    assert seen == {"shortened", "verbatim"}
+
+
 def test_prompt_aware_keeps_what_the_question_is_about(tmp_path: Path) -> None:
     said = talk(80)
     said[10] = {"role": "user", "content": "The zeppelin hangar has a green door. 飞艇机库的门是绿色的。"}

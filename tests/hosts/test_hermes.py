@@ -168,7 +168,7 @@ def test_the_host_itself(tmp_path: Path) -> None:
         }
         (tmp_path / "config.yaml").write_text(json.dumps(config), encoding="utf-8")
         places = {"HOME": str(tmp_path), "HERMES_HOME": str(tmp_path), "LCM_DATABASE_PATH": str(tmp_path / "lcm.db")}
-        asked = [f"{n}: " + " ".join(f"w{n}x{k}" for k in range(6_000)) for n in range(4)]
+        asked = [f"{n}: " + " ".join(f"w{n}x{k}" for k in range(8_000)) for n in range(4)]
         for n, text in enumerate(asked):
             command = [str(Path(sys.executable).with_name("hermes")), "chat", "-Q", "-q", text]
             done = subprocess.run(

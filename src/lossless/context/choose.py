@@ -288,10 +288,12 @@ def choose(candidates: Sequence[ContextCandidate], policy: SelectionPolicy) -> P
         return choice.made(found)
     choice = choice.changed(change for action in past.actions for change in action.changes)
     chosen = choice.drop()
-    if choice.widest is not None or any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
-        return chosen
-    shorter = choice.with_short_widest()
-    return chosen if shorter is None else shorter.drop()
+    for length in (policy.widest_tokens, *policy.lengths):
+        if any(isinstance(kept.candidate.item, SummaryItem) for kept in chosen.kept):
+            break
+        if (shorter := choice.with_short_widest(length)) is not None:
+            chosen = shorter.drop()
+    return chosen
 
 
 def _is_system(candidate: ContextCandidate) -> bool:
@@ -378,14 +380,15 @@ class _Choice:
             candidates[change.index] = replace(one, tokens=change.tokens, form=change.form or one.form)
         return replace(self, candidates=candidates)
 
-    def with_short_widest(self) -> _Choice | None:
-        """Where each summary takes more than one may, the one that covers most is shown in part rather than none."""
-        widest = self.widest_of(self.older)
-        minimum = None if widest is None else self.candidates[widest].least_tokens
-        if widest is None or minimum is None:
+    def with_short_widest(self, length: int) -> _Choice | None:
+        """With the summary that covers most in part; None when it is no longer than `length`, or cannot be shorter."""
+        widest = self.widest_of(self.older) if self.widest is None else self.widest
+        if widest is None:
             return None
-        change = FormChange(widest, "shortened", max(minimum, self.policy.widest_tokens))
-        return self.changed([change]).reserving(widest)
+        tokens, minimum = self.candidates[widest].tokens, self.candidates[widest].least_tokens
+        if minimum is None or not minimum <= length < tokens:
+            return None
+        return self.changed([FormChange(widest, "shortened", length)]).reserving(widest)
 
     def past_results(self) -> TrimStage:
         """Long results of earlier turns are shown in part, oldest first."""

@@ -300,7 +300,8 @@ def build_candidates(
         pairs = zip(items, messages, strict=True)
         sizes = [framed_tokens(material.estimate(item, message)) for item, message in pairs]
     user = newest_user_index(items) or 0
-    is_long_turn = 2 * sum(sizes[user:]) > policy.capacity
+    turn_tokens = sum(sizes[user:])
+    is_long_turn = 2 * turn_tokens > policy.capacity
     max_tokens = policy.limit
     is_over = not policy.keeps_tail and sum(sizes) > max_tokens
     newest, payloads = len(items) - policy.verbatim_in_turn, material.payloads
@@ -319,7 +320,7 @@ def build_candidates(
                 minimum = _as_sent(material.shortened(item, message, MIN_MESSAGE_TOKENS), request)
                 if payloads.get(item.ordinal) is not None:
                     reference = _as_sent(material.exact(item, material.kept(item)), request)
-        elif is_over and sizes[n] > policy.widest_tokens:
+        elif is_over and sizes[n] > min(policy.widest_tokens, max_tokens - turn_tokens):
             minimum = _as_sent(material.summary(item.summary_id, MIN_MESSAGE_TOKENS), request)
         found.append(
             ContextCandidate(
