@@ -328,9 +328,10 @@ def _create(database: Database, file: str) -> None:
         database.run(statement)
 
 
-def split_script(script: str) -> list[str]:
+@cache
+def split_script(script: str) -> tuple[str, ...]:
     bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
-    return [statement.strip() for statement in bare.split(";") if statement.strip()]
+    return tuple(statement.strip() for statement in bare.split(";") if statement.strip())
 
 
 def _backfill(database: Database) -> None:
