@@ -79,7 +79,7 @@ def test_what_was_folded_stands_before_the_question_with_its_reason() -> None:
 
 def test_a_prompt_that_leaves_messages_out_has_space_for_evidence() -> None:
     with open_folded() as engine:
-        engine.append(SESSION, [*history(600)[240:], question(0)])
+        engine.append(SESSION, [*history(600)[252:], question(0)])  # the next step is 300 tokens away
         made = engine.assemble(SESSION, budget=BUDGET)
         (block,) = blocks(made.messages)
         assert made.messages[-2]["content"] == block

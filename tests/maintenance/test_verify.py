@@ -549,7 +549,7 @@ def test_a_file_of_another_conversation_than_its_messages_is_found(path: Path, s
     assert [(problem.table, problem.severity) for problem in found] == [("large_files", "error")] * is_damage
 
 
-def test_a_recipe_of_a_newer_version_is_a_finding(path: Path) -> None:
+def test_a_recipe_of_a_newer_version_is_a_finding_and_no_obstacle(path: Path) -> None:
     with surgery_kit.open_engine(path, large_file_threshold_tokens=1000) as engine:
         engine.append(SESSION, [{"role": "user", "content": "<file name='a.txt'>" + "words " * 2000 + "</file>"}])
         assert engine.verify().ok
@@ -559,4 +559,6 @@ def test_a_recipe_of_a_newer_version_is_a_finding(path: Path) -> None:
         )
     with surgery_kit.open_engine(path, large_file_threshold_tokens=1000) as engine:
         found = [str(problem.detail) for problem in engine.verify().problems if problem.check == "files"]
+        (message,) = engine.assemble(SESSION, budget=9_000).messages
     assert found == ["its original cannot be rebuilt: a recipe for an original that this version cannot read"]
+    assert message["content"].startswith("[LCM File: file_")

@@ -11,7 +11,7 @@ from lossless import formats
 from lossless.context import render
 from lossless.context.choose import MIN_MESSAGE_TOKENS, ContextCandidate, SelectionPolicy, relevance_scores
 from lossless.context.repair import message_groups, unanswered_indices
-from lossless.errors import ArchiveCorrupt, ArchiveError, NotFound
+from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restore_message
 from lossless.files.vault import payload_reader
 from lossless.formats.synthetic import render_summary
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
 
 
 def with_payloads(archive: Archive, vault: Vault, message: Message, recipe: Json) -> Message | None:
-    """A message with its payloads restored; None when a file is missing."""
+    """A message with its payloads restored; None when a file is missing, or a newer release recorded how."""
     try:
         return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
-    except (NotFound, ArchiveError):
+    except (NotFound, ArchiveError, BadInput):
         return None
 
 
