@@ -49,7 +49,7 @@ types: $(VENV)/.full ## the strict type checker
 	$(RUN)/mypy
 
 unit: $(VENV)/.full ## the tests alone; WORKERS=8 for more processes
-	$(RUN)/pytest -n $(WORKERS) --dist worksteal
+	$(RUN)/pytest -n $(WORKERS)
 
 # Frameworks with many dependencies get an environment outside of the checkout, one each.
 test-host: ## the tests of one host with its real package: HOST=langchain, claude-agent-sdk, google-adk, hermes …

@@ -328,9 +328,6 @@ def test_an_empty_archive_says_so(tmp_path: Path) -> None:
 
     async def do(person: Person) -> None:
         assert "empty" in person.detail
-        assert await person.pilot.click("KeyLine", offset=(person.seen.splitlines()[-1].index("? Keys"), 0))
-        await person.until(lambda: person.screen == "DetailDialog")
-        await person.press("q")
         await person.press("enter", "s", "c", "D", "q", "a", "q", "slash", "enter", "escape")
         assert person.screen == "SessionsScreen"
 

@@ -328,10 +328,9 @@ def _create(database: Database, file: str) -> None:
         database.run(statement)
 
 
-@cache
-def split_script(script: str) -> tuple[str, ...]:
+def split_script(script: str) -> list[str]:
     bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
-    return tuple(statement.strip() for statement in bare.split(";") if statement.strip())
+    return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
 
 def _backfill(database: Database) -> None:

@@ -172,7 +172,7 @@ class ClawFile(TableAccess):
     def create(self) -> None:
         statements = [line for file in ("base", "indexes") for line in migrate.split_script(load_schema(file))]
         statements += [sql for name, sql in _CLAW_QUERIES.items() if name.startswith("create.")]
-        additions = migrate.split_script(load_schema("additions")) if self._ours else ()
+        additions = migrate.split_script(load_schema("additions")) if self._ours else []
         for statement in [*statements, *filter(_KEPT.search, additions)]:
             self._db.run(statement)
         for step, version in migrate.KNOWN_STEPS.items():

@@ -87,14 +87,12 @@ def _scratch_index() -> apsw.Connection:
 
 def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> list[bytes]:
     """SQLite's size record of each of these rows in an index, which count in the totals."""
-    if not texts:
-        return []
     connection, queries = _scratch_index(), VerifyReads.queries
     with connection:
         connection.executemany(queries["scratch_row"], [(id_, text, extra_tokens(text)) for id_, text in texts])
     connection.execute(queries["message_index_words"])
     counted: list[tuple[Any, ...]] = connection.execute(queries["message_index_counts"]).fetchall()
-    totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted else None)
+    totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted and texts else None)
     sizes: dict[Any, Any] = dict(list[Any](connection.execute(queries["scratch_sizes"])))
     return [sizes[id_] for id_, _ in texts]
 

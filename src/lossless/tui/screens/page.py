@@ -7,13 +7,12 @@ import time
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
 
 from rich.console import Group, RenderableType
-from rich.style import Style
 from rich.text import Text
 from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
-from textual.widgets import DataTable, Static
+from textual.widgets import DataTable, Footer, Static
 from textual.worker import Worker, WorkerState
 
 from lossless.errors import LosslessError
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from textual.app import ComposeResult
-    from textual.events import MouseDown
 
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess
@@ -184,31 +182,6 @@ class LoadingMark(Static):
         self.set_class(self._waits > 0, "-on")
 
 
-class KeyLine(Static):
-    """The keys of a screen in one piece, which is drawn in half the time of a widget for each; a click presses one."""
-
-    COMPONENT_CLASSES: ClassVar[set[str]] = {"key-line--key"}
-
-    def on_mount(self) -> None:
-        self.screen.bindings_updated_signal.subscribe(self, lambda _: self.call_after_refresh(self._fill))
-
-    def on_mouse_down(self, event: MouseDown) -> None:
-        if key := event.style.meta.get("key"):
-            self.app.simulate_key(key)
-
-    def _fill(self) -> None:
-        shown: dict[str, Binding] = {}
-        for _, binding, _, _ in self.screen.active_bindings.values():
-            if binding.show:
-                shown.setdefault(binding.action, binding)
-        line, look = Text(), self.get_component_rich_style("key-line--key")
-        for binding in shown.values():
-            key = Text.assemble((self.app.get_key_display(binding), look), f" {binding.description}")
-            key.stylize(Style(meta={"key": binding.key}))
-            line.append_text(key).append("  ")
-        self.update(line, layout=False)
-
-
 class BackgroundFetch(Widget):
     """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
 
@@ -333,7 +306,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             listing.border_title = Text(self.LIST_TITLE)
             yield listing
             yield from self.side_panes()
-        yield KeyLine(markup=False)
+        yield Footer(compact=True, show_command_palette=False)
 
     def top_panes(self) -> ComposeResult:
         """What stands above the list."""
