@@ -272,6 +272,14 @@ def test_a_short_question_with_another_answer_may_be_asked_again(engine: lossles
     assert engine.sync(SESSION, said(*LOG[:2], "u: ok", "a: nobody has fed it")).ambiguous == 1
 
 
+def test_a_short_answer_without_its_thinking_before_something_new_may_be_another_one(engine: lossless.Engine) -> None:
+    thinking = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "text", "text": "ok"}]
+    question, *rest = said("u: where is the cat now", "u: and who feeds the dog", "a: nobody does, I am afraid")
+    engine.sync(SESSION, [question, {"role": "assistant", "content": thinking}, *rest])
+    report = engine.sync(SESSION, [question, *said("a: ok", "u: no")])
+    assert (len(report.message_ids), report.abandoned, report.ambiguous) == (1, 2, 1)
+
+
 # --- edits ----------------------------------------------------------------------------------------
 
 LOG = (

@@ -287,8 +287,11 @@ class _WindowReader:
         plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
-        if plan.abandoned and plan.places and plan.places[0] is None and not self._has_ids():
-            plan = replace(plan, ambiguous=plan.ambiguous + self._count_short_before(start))
+        places = zip(window.events, plan.places, strict=False)
+        new = next((event.index for event, place in places if place is None), None)
+        if plan.abandoned and new is not None and not self._has_ids():
+            repeats = self._count_short_before(new)
+            plan = replace(plan, ambiguous=plan.ambiguous + repeats if new == start else max(plan.ambiguous, repeats))
         if self._may_have_moved(mark, start, window):
             plan = replace(plan, ambiguous=plan.ambiguous + same)
             if len(self._items) >= mark.length and not any(plan.places) and not newer:
