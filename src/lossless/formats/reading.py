@@ -203,9 +203,17 @@ def message_from(
     stop = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
     says_it_all = tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
     return Message(
-        role, content, parts, format, None if says_it_all else body, tokens, key, _time(body), identity,
+        role,
+        content,
+        parts,
+        format,
+        None if says_it_all else body,
+        tokens,
+        key,
+        _time(body),
+        identity,
         stop if isinstance(stop, str) else None,
-    )  # fmt: skip
+    )
 
 
 def read_content(content: Any, words: Callable[[Part], str | None]) -> tuple[str, list[Part]]:

@@ -165,7 +165,7 @@ class StoredHistory:
     def last_prompts(self) -> list[Message]:
         return [row.message for row in self._archive.messages.many([-row for row in self._shown if row < 0])]
 
-    @property
+    @cached_property
     def _shown(self) -> tuple[int, ...]:
         mark = self._archive.ingest.window(self._id)
         return () if mark is None or mark.rows is None else mark.rows
@@ -225,9 +225,11 @@ def asks_again(request: RequestHistory, stored: StoredHistory, now: datetime) ->
     asked = [event.message for event in request.events if event.message.role != "system"]
     if all(is_short(replace(message, content=undecorated(message.content))) for message in asked):
         return False
+    if stored.idle_time(now) >= _PAUSE:
+        return False
     said = [message for message in stored.last_messages if message.role not in ("system", "assistant")]
     pairs = [(said, asked), (stored.last_prompts, request.prompts)]
-    if any(len(mine) != len(theirs) for mine, theirs in pairs) or stored.idle_time(now) >= _PAUSE:
+    if any(len(mine) != len(theirs) for mine, theirs in pairs):
         return False
     is_same = all(
         fingerprint(one) == fingerprint(other) or score_likeness(one, other) == 1.0

@@ -123,10 +123,14 @@ def _profile(id: str, raw: Mapping[str, object]) -> AuthProfile | None:
         return None
     reference = _inner(raw, f"{secret_key}Ref")  # references to other stores are not followed
     return AuthProfile(
-        id=id, provider=provider.strip().lower(), type=kind, secret=_text(raw, secret_key),
+        id=id,
+        provider=provider.strip().lower(),
+        type=kind,
+        secret=_text(raw, secret_key),
         secret_variable=_text(reference, "id") if reference.get("source") == "env" else "",
-        refresh_token=_text(raw, "refresh"), expires_ms=_number(raw, "expires") or None,
-    )  # fmt: skip
+        refresh_token=_text(raw, "refresh"),
+        expires_ms=_number(raw, "expires") or None,
+    )
 
 
 def _text(raw: Mapping[str, object], key: str) -> str:

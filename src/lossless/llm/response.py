@@ -193,9 +193,13 @@ def parse_completion(response: object, model: str) -> Completion:
     """A raw answer (an object or a text) as a `Completion`."""
     reason = response_stop_reason(response)
     return Completion(
-        text=answer_text(response), model=model, usage=parse_usage(response), stop_reason=reason,
-        incomplete=is_incomplete(reason), blocks=tuple(dict.fromkeys(_types(response, 0))),
-    )  # fmt: skip
+        text=answer_text(response),
+        model=model,
+        usage=parse_usage(response),
+        stop_reason=reason,
+        incomplete=is_incomplete(reason),
+        blocks=tuple(dict.fromkeys(_types(response, 0))),
+    )
 
 
 _SECRET = r"(?:x-)?(?:api[ _-]?key|access[ _-]token|auth(?:entication)?[ _-]token|token|credentials?)\b"

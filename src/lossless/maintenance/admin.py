@@ -353,9 +353,16 @@ def session_status(archive: Archive, conversation: Conversation, debt: Compactio
     refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
     quarantined = archive.conversations.quarantined_of(conversation)
     return SessionStatus(
-        conversation, archive.messages.last_seq(conversation.id), len(archive.context.items(conversation.id)),
-        archive.context_tokens(conversation.id), archive.ingest.state(conversation.id), debt,
-        archive.context.last_fold_at(conversation.id), archive.transcripts.checkpoint(conversation.id), tuple(held),
-        tuple(refused), tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
+        conversation,
+        archive.messages.last_seq(conversation.id),
+        len(archive.context.items(conversation.id)),
+        archive.context_tokens(conversation.id),
+        archive.ingest.state(conversation.id),
+        debt,
+        archive.context.last_fold_at(conversation.id),
+        archive.transcripts.checkpoint(conversation.id),
+        tuple(held),
+        tuple(refused),
+        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
         None if kept is None else kept.budget,
-    )  # fmt: skip
+    )

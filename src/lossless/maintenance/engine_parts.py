@@ -272,10 +272,17 @@ class EngineParts:
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
         """Log the result of a compaction."""
         self.log.log(
-            event, "info" if report.ok else "warning", conversationId=conversation_id, reason=report.reason,
-            stop=report.stop, summaries=len(report.summary_ids), calls=report.calls, tokensBefore=report.tokens_before,
-            tokensAfter=report.tokens_after, historyBudget=None if report.history is None else report.history.tokens,
-        )  # fmt: skip
+            event,
+            "info" if report.ok else "warning",
+            conversationId=conversation_id,
+            reason=report.reason,
+            stop=report.stop,
+            summaries=len(report.summary_ids),
+            calls=report.calls,
+            tokensBefore=report.tokens_before,
+            tokensAfter=report.tokens_after,
+            historyBudget=None if report.history is None else report.history.tokens,
+        )
         return report
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:

@@ -494,10 +494,15 @@ class Rotation(EngineGroup):
         if dry_run:
             return plan_rotation(place, tail_count)
         return rotate_transcript(
-            place, tail_count, partial(why_unstored, self._archive, conversation.id), reconcile=reconcile or import_it,
-            compact=lambda: self._folded(conversation), keep=partial(keep_records, self._archive, conversation.id),
-            backup=(lambda: self._parts.copy(ROLLING).path) if backup else None, checkpoint=checkpoint or import_again,
-        )  # fmt: skip
+            place,
+            tail_count,
+            partial(why_unstored, self._archive, conversation.id),
+            reconcile=reconcile or import_it,
+            compact=lambda: self._folded(conversation),
+            keep=partial(keep_records, self._archive, conversation.id),
+            backup=(lambda: self._parts.copy(ROLLING).path) if backup else None,
+            checkpoint=checkpoint or import_again,
+        )
 
     def _why_not(self, found: Conversation | None, place: Path, followed: Path | None) -> str | None:
         """Why a transcript of this conversation is not rewritten now, before anything is read."""

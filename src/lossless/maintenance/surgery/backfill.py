@@ -67,10 +67,14 @@ def _fold_to_single_root(
         if roots > 1 and reason is None and plan_next_root(context, policy) is None:
             reason = APART
         return replace(
-            report, reason=reason or report.reason, summary_ids=(*report.summary_ids, *made),
-            calls=report.calls + calls, failure=report.failure or failure, roots=roots,
+            report,
+            reason=reason or report.reason,
+            summary_ids=(*report.summary_ids, *made),
+            calls=report.calls + calls,
+            failure=report.failure or failure,
+            roots=roots,
             ok=report.ok and reason in (None, APART, NOT_SMALLER),
-        )  # fmt: skip
+        )
 
     made: list[str] = []
     if plan_next_root(archive.context.items(conversation_id), policy) is None:

@@ -178,10 +178,15 @@ def diff_context(
                     else:
                         there[item] = None
         return ContextDiff(
-            conversation_id, before, newest, chosen, preview_items(archive, list(remaining)),
-            preview_items(archive, list(entered)), chosen[0].tokens_before if chosen else None,
+            conversation_id,
+            before,
+            newest,
+            chosen,
+            preview_items(archive, list(remaining)),
+            preview_items(archive, list(entered)),
+            chosen[0].tokens_before if chosen else None,
             chosen[-1].tokens_after if chosen else None,
-        )  # fmt: skip
+        )
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})

@@ -240,10 +240,18 @@ def plan_focus(
     evidence = min(_MAX_EVIDENCE, max(settings_expand, 10 * weight, 2 * target, _MIN_EVIDENCE))
     seconds = min(_MAX_SECONDS, max(timeout_seconds, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
     return FocusPlan(
-        conversation_id, question, covered, target, evidence, seconds,
-        max((seqs[id_] for id_ in ids if id_ in seqs), default=None), max(times, default=None), hash_,
-        active.id if active else None, active.content if active and prompt is None else "",
-    )  # fmt: skip
+        conversation_id,
+        question,
+        covered,
+        target,
+        evidence,
+        seconds,
+        max((seqs[id_] for id_ in ids if id_ in seqs), default=None),
+        max(times, default=None),
+        hash_,
+        active.id if active else None,
+        active.content if active and prompt is None else "",
+    )
 
 
 def context_hash(archive: Archive, context: list[ContextItem]) -> str:

@@ -78,9 +78,14 @@ class Surgery(EngineGroup):
         interrupted, it keeps the consistent part of what was written, and then raises the interrupt again.
         """
         work = self.plan_rewrite(
-            session, summary_id=summary_id, subtree=subtree, depth=depth, everything=everything, extractive=extractive,
+            session,
+            summary_id=summary_id,
+            subtree=subtree,
+            depth=depth,
+            everything=everything,
+            extractive=extractive,
             upward=upward,
-        )  # fmt: skip
+        )
         return self._rewritten(work, accept)
 
     def repair(

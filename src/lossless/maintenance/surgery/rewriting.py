@@ -602,9 +602,13 @@ def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryProm
         )
         target = condensed_target(style.condensed_target_tokens)
     return render_prompt(
-        text, target, depth=source.depth, previous_context=source.previous_context, instructions=style.instructions,
+        text,
+        target,
+        depth=source.depth,
+        previous_context=source.previous_context,
+        instructions=style.instructions,
         folder=style.folder,
-    )  # fmt: skip
+    )
 
 
 _MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d \S+"
