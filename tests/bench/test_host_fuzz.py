@@ -82,6 +82,9 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 770_680),
         ("edits and cuts off", 770_030),
         ("own placeholder", 9_707_077),
+        ("own placeholder", 1_300_002_840),
+        ("edits, sliding", 1_300_001_003),
+        ("head cut", 1_300_002_872),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

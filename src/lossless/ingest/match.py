@@ -166,14 +166,14 @@ class _Matcher:
         anchors |= {  # in a run, or shown before and not very short: no coincidence
             w: s
             for w, s in landmarks.items()
-            if self._is_in_run(w, s) or (self._was_shown(s) and not self.shown[w].is_short)
+            if self._is_in_run(w, s, landmarks) or (self._was_shown(s) and not self.shown[w].is_short)
         }
         self.chain = self._without_repeated_end(self._chain_of(anchors))
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
-            is_there = self.chain[0][0] == 0 or self._begins_as_before() or len(found) < len(self.chain)
+            is_there = self._begins_as_before() or len(found) < len(self.chain)
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
@@ -264,16 +264,17 @@ class _Matcher:
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
 
-    def _is_in_run(self, w: int, s: int) -> bool:
-        """Whether a neighbour is equal, too; a system prompt next to a very short text proves nothing.
+    def _is_in_run(self, w: int, s: int, landmarks: Mapping[int, int]) -> bool:
+        """Whether a neighbour is equal, too; next to a very short text, a system prompt or a repeat proves nothing.
 
         The host may have omitted the tool rounds between them.
         """
-        is_short = self.shown[w].is_short
-        if any(self._is_equal(w + n, s + n) and not (is_short and self.shown[w + n].role == "system") for n in (1, -1)):
+        beside = [w + n for n in (1, -1) if self._is_equal(w + n, s + n)]
+        if beside and not self.shown[w].is_short:
             return True
-        further = [n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
-        return any(not is_short or not self.shown[w + n].is_short for n in further)
+        further = [w + n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
+        long = [n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system"]
+        return bool(long) or any(n in landmarks for n in beside) or (bool(further) and not self.shown[w].is_short)
 
     def _next_spoken(self, s: int, step: int) -> int:
         """The next row that is neither a tool result nor followed by one."""
@@ -409,10 +410,10 @@ class _Matcher:
         return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
     def _begins_as_before(self) -> bool:
-        if not self.chain or not self.last:
-            return False
-        w, s = self.chain[0]
-        return sum(one < s for one in self.last) == w
+        """Whether the messages before the first certain one may be those of the last window."""
+        w, s = self.chain[0] if self.chain else (0, 0)
+        head = [one for one in sorted(self.last or ()) if one < s]
+        return bool(self.chain and self.last) and len(head) == w and all(map(self.pair.may_be, range(w), head))
 
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.
