@@ -333,19 +333,21 @@ _MARSHAL = 2
 _PRINT = 8
 #: How many prints are cached, and for messages of up to how many characters. A longer window than that gains nothing.
 _REMEMBERED, _SHORT = 8_192, 4_096
+#: The fields of a message of one text.
+_PLAIN = ("role", "content")
 
 
 def window_prints(window: Sequence[MessageLike]) -> bytes:
     """Eight bytes for each message of a window, in order: equal for equal messages."""
-    return b"".join([_print(item) for item in window])
-
-
-def _print(item: MessageLike) -> bytes:
-    if type(item) is dict and len(item) == 2 and next(iter(item)) == "role":
-        role, content = item["role"], item.get("content")
-        if type(role) is str and type(content) is str and len(content) < _SHORT:
-            return _print_of_text(role, content)
-    return blake2b(_bytes(item), digest_size=_PRINT).digest()
+    prints: list[bytes] = []
+    for item in window:  # each message of each window passes here: no calls but the needed ones
+        if type(item) is dict and tuple(item) == _PLAIN:
+            role, content = item["role"], item["content"]
+            if type(content) is str and len(content) < _SHORT and type(role) is str:
+                prints.append(_print_of_text(role, content))
+                continue
+        prints.append(blake2b(_bytes(item), digest_size=_PRINT).digest())
+    return b"".join(prints)
 
 
 @lru_cache(maxsize=_REMEMBERED)
