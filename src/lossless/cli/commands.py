@@ -158,10 +158,9 @@ class Invocation:
         failure = self._no_archive(self.file_path, "Add --create to make one there.")
         if not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise failure
-        click.echo(f"{failure.message} {_near_archive(self.file_path)}".rstrip(), err=True)
-        if not click.confirm("Make a new one there?", err=True):
-            click.echo("Nothing was changed.", err=True)
-            raise click.exceptions.Exit(failures.INTERRUPTED)
+        from lossless.cli.apply import confirm
+
+        confirm("Make a new one there?", False, f"{failure.message} {_near_archive(self.file_path)}".rstrip())
         self.create = True
 
     def _needs_create(self) -> bool:

@@ -65,7 +65,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
         raise usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
-    _examine(ctx.obj, offline=offline or fix)
+    ctx.invoke(examine, offline=offline or fix)
 
 
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
@@ -110,7 +110,15 @@ def examine(invocation: Invocation, offline: bool) -> None:
     that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
     as for `lcm verify`; with warnings and notes only it is 0.
     """
-    _examine(invocation, offline=offline)
+    with planning(invocation) as engine:
+        found = engine.admin.examine(ask_models=not offline)
+        if found.healthy:  # as far as a quick look goes
+            proof = engine.verify()
+            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
+    live = to_json(found.liveness)
+    live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
+    data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
+    invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
 @command("apply", doctor, short_help="Rewrite broken summaries.")
@@ -258,18 +266,6 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
     invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
-
-
-def _examine(invocation: Invocation, *, offline: bool) -> None:
-    with planning(invocation) as engine:
-        found = engine.admin.examine(ask_models=not offline)
-        if found.healthy:  # as far as a quick look goes
-            proof = engine.verify()
-            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
-    live = to_json(found.liveness)
-    live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
-    data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
-    invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
