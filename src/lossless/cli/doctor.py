@@ -32,7 +32,7 @@ from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
-from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, CleanPlan, describe_close, is_stuck
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -166,7 +166,22 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     """
     with planning(invocation) as engine:
         plans = engine.admin.clean_plans(filter_id)
-    data: Data = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
+    names = ("session_key", "session_id", "active", "newest_at", "messages")
+    items = [
+        {
+            "filter": plan.filter_id,
+            "meaning": plan.meaning,
+            "count": len(plan.conversations),
+            "messages": sum(held.messages for held in plan.conversations),
+            "bytes": plan.bytes,
+            "conversations": [
+                {"conversationId": held.id, **pick_json(held, *names), "bytes": held.text_bytes}
+                for held in plan.conversations[:_SHOWN]
+            ],
+        }
+        for plan in plans
+    ]
+    data: Data = {"items": items, "applied": False, "done": None}
     if filter_id is not None and not dry_run:
         plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
         report = apply_confirmed(
@@ -277,24 +292,6 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
         message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
         ids = tuple(problem.id for problem in some[:MAX_NAMED_IDS])
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
-
-
-def _filter(plan: CleanPlan) -> Data:
-    return {
-        "filter": plan.filter_id,
-        "meaning": plan.meaning,
-        "count": len(plan.conversations),
-        "messages": sum(held.messages for held in plan.conversations),
-        "bytes": plan.bytes,
-        "conversations": [
-            {
-                "conversationId": held.id,
-                **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
-                "bytes": held.text_bytes,
-            }
-            for held in plan.conversations[:_SHOWN]
-        ],
-    }
 
 
 @command("verify")
