@@ -183,7 +183,7 @@ def append(
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", print_append, intake.data())
+    invocation.emit("append", print_arrivals, intake.data())
 
 
 @dataclass(slots=True)
@@ -226,8 +226,23 @@ class BatchAppender:
 
     def run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
         """Store all lines; whatever ends the work early says how far it came."""
+        pending: list[InputLine] = []
+        size = 0
         try:
-            self._run(engine, lines)
+            for line in lines:
+                if line.problem:
+                    if not self.skip_bad:
+                        self._stop(engine, pending, line)
+                    self._add_bad(line)
+                    continue
+                if len(pending) == self.batch:
+                    raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+                pending.append(line)
+                size += line.size
+                if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
+                    self._store(engine, pending)
+                    pending, size = [], 0
+            self._store(engine, pending)
         except (LosslessError, CommandFailed) as error:
             failure = failures.as_failure(error)
             failure.details = {**failure.details, **self.data(), "soFar": self.so_far}
@@ -235,24 +250,6 @@ class BatchAppender:
         except KeyboardInterrupt:
             hint, data = self.so_far, self.data()
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None
-
-    def _run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
-        pending: list[InputLine] = []
-        size = 0
-        for line in lines:
-            if line.problem:
-                if not self.skip_bad:
-                    self._stop(engine, pending, line)
-                self._add_bad(line)
-                continue
-            if len(pending) == self.batch:
-                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
-            pending.append(line)
-            size += line.size
-            if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
-                self._store(engine, pending)
-                pending, size = [], 0
-        self._store(engine, pending)
 
     def _store(self, engine: Engine, lines: list[InputLine]) -> None:
         if not lines:
@@ -348,7 +345,7 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
         "skipped": len(report.skipped),
         "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
     }
-    invocation.emit("sync", print_sync, data)
+    invocation.emit("sync", print_arrivals, data)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
@@ -374,29 +371,12 @@ def _bad_window(where: str, reason: str) -> failures.CommandFailed:
     return failures.fail("bad_message", f"{where}: {reason}.", hint="Nothing was stored.")
 
 
-def print_append(screen: Screen, data: Data) -> None:
-    _print_arrivals(screen, data, "input")
-    if data["badLines"]:
-        screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
-        for bad in data["bad"]:
-            screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
-
-
-def print_sync(screen: Screen, data: Data) -> None:
-    _print_arrivals(screen, data, "window")
-    if data["abandoned"]:
-        screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
-    if data["quarantineId"] is not None:
-        screen.line(styled(f"  {data['reason']}", "yellow"))
-    elif data["cause"] == "disjoint":
-        screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
-
-
-def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
+def print_arrivals(screen: Screen, data: Data) -> None:
+    """What messages came to, those of a window or of lines, of which some may be bad."""
     where = None if data["conversationId"] is None else f"in conversation {data['conversationId']}"
     screen.title(f"{plural(data['stored'], 'message')} stored", where)
     if not data["messages"] and not data.get("badLines"):
-        screen.line(f"  the {nothing} held no message")
+        screen.line(f"  the {'input' if 'badLines' in data else 'window'} held no message")
     meanings = {
         "replayed": "were there already",
         "stamped": "took over an entry id",
@@ -409,3 +389,13 @@ def _print_arrivals(screen: Screen, data: Data, nothing: str) -> None:
             screen.line(f"  {data[name]:,} {meaning}")
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {count:,} not kept: ", "yellow"), reason)
+    if data.get("badLines"):
+        screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
+        for bad in data["bad"]:
+            screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
+    if data.get("abandoned"):
+        screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
+    if data.get("quarantineId") is not None:
+        screen.line(styled(f"  {data['reason']}", "yellow"))
+    elif data.get("cause") == "disjoint":
+        screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))

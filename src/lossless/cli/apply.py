@@ -34,10 +34,10 @@ def with_hints() -> Iterator[None]:
     try:
         yield
     except NotFound as error:
-        lists = {"summary": "lcm summary list", "conversation": "lcm list"}.get(error.kind)
-        hint = f"`{lists}` shows what is there." if lists else ""
-        details = {"kind": error.kind, "id": error.id}
-        raise failures.fail(error.code, str(error), failures.NOT_FOUND, hint=hint, **details) from None
+        failure = failures.as_failure(error)
+        if lists := {"summary": "lcm summary list", "conversation": "lcm list"}.get(error.kind):
+            failure.hint = f"`{lists}` shows what is there."
+        raise failure from None
 
 
 #: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.

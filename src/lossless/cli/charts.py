@@ -79,10 +79,6 @@ class SummaryBox:
     width: float
 
     @property
-    def middle(self) -> float:
-        return self.x + self.width / 2
-
-    @property
     def end(self) -> float:
         return self.x + self.width
 
@@ -212,7 +208,12 @@ def graph_svg(graph: SummaryGraph) -> str:
     for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
         pieces.append(f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>')
         pieces.append(_text(at + 20, 70, about, "dim"))
-    pieces += _edges(edges, tops, margin)
+    for user, source in edges:
+        x, y = margin + (user.x + user.end) / 2, tops[user.shape.depth] + _BOX
+        to_x, to_y = margin + (source.x + source.end) / 2, tops[source.shape.depth]
+        bend = (y + to_y) / 2
+        bow = f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}"
+        pieces.append(f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>')
     for depth, row in rows.items():
         top = tops[depth]
         name = "leaves" if depth == 0 else f"depth {depth}"
@@ -248,11 +249,9 @@ def _heading(graph: SummaryGraph) -> str:
         return "nothing was summarised yet"
     in_context = [shape for shape in graph.shapes if shape.in_context]
     below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
-    noun = "summary" if len(graph.shapes) == 1 else "summaries"
-    return (
-        f"{len(graph.shapes):,} {noun} of {below:,} tokens of messages; {len(in_context):,} in the context "
-        f"with {sum(shape.tokens for shape in in_context):,} tokens"
-    )
+    counted = f"{plural(len(graph.shapes), 'summary', 'summaries')} of {below:,} tokens of messages"
+    tokens = sum(shape.tokens for shape in in_context)
+    return f"{counted}; {len(in_context):,} in the context with {tokens:,} tokens"
 
 
 def _total(row: tuple[SummaryBox, ...]) -> str:
@@ -274,15 +273,6 @@ def _box(box: SummaryBox, x: float, top: float, words: str) -> list[str]:
             f'<text x="{x + box.width / 2:.1f}" y="{top + 19:.1f}" text-anchor="middle">{shape.tokens:,}</text>'
         )
     return [*pieces, "</g>"]
-
-
-def _edges(edges: Iterable[tuple[SummaryBox, SummaryBox]], tops: Mapping[int, float], margin: float) -> Iterator[str]:
-    for user, source in edges:
-        x, y = margin + user.middle, tops[user.shape.depth] + _BOX
-        to_x, to_y = margin + source.middle, tops[source.shape.depth]
-        bend = (y + to_y) / 2
-        bow = f"C{x:.1f} {bend:.1f} {to_x:.1f} {bend:.1f} {to_x:.1f} {to_y:.1f}"
-        yield f'<path class="edge" d="M{x:.1f} {y:.1f} {bow}"/>'
 
 
 def _axis(rows: BoxRows, margin: float, width: float, y: float) -> Iterator[str]:
@@ -483,15 +473,6 @@ def tui(
         raise failures.fail("no_terminal", "This needs a terminal.", hint=hint)
     if screenshot is not None:
         check_chart_path(screenshot, invocation.file_path, overwrite=overwrite)
-    picture = _run_tui(invocation, sessions, [key for key in press.split(",") if key], screenshot, read_only=read_only)
-    if screenshot is not None:
-        write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", "The screen is drawn into {path}", {"path": str(screenshot)})
-
-
-def _run_tui(
-    invocation: Invocation, sessions: Path | None, keys: list[str], screenshot: Path | None, *, read_only: bool
-) -> str:
     from lossless.settings.load import ProcessEnvironment
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess
@@ -504,7 +485,9 @@ def _run_tui(
     access = ArchiveAccess(invocation.file_path, settings, folders=folders, codex=codex, read_only=read_only)
     with closing(access):
         app = TerminalApp(access, sessions)
-        picture = app.run() or "" if screenshot is None else app.pictured(keys)
+        picture = app.run() or "" if screenshot is None else app.pictured([key for key in press.split(",") if key])
     if app.return_code:
         raise click.exceptions.Exit(failures.INTERNAL)
-    return picture
+    if screenshot is not None:
+        write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
+        invocation.emit("tui", "The screen is drawn into {path}", {"path": str(screenshot)})

@@ -125,12 +125,19 @@ class Invocation:
     ) -> Engine:
         """The engine on the archive, which is made when it is not there; with settings of the command's own, if any.
 
-        For a dry run it is one on a temporary copy, without stored files.
+        For a dry run it is one on a temporary copy, without stored files. A path after --db that leads to no archive
+        may be mistyped: a person is asked, and programs say --create.
         """
-        if dry_run:
-            return self._open_copy()
-        self.check_creation()
-        return self._open(self.file_path, settings, summariser, read_only=False)
+        is_named = self.loaded.sources["databasePath"].kind == "option"
+        if is_named and not self.create and not _has_bytes(self.file_path):
+            failure = self._no_archive(self.file_path, "Add --create to make one there.")
+            if dry_run or not (sys.stdin.isatty() and sys.stderr.isatty()):
+                raise failure
+            from lossless.cli.apply import confirm
+
+            confirm("Make a new one there?", False, f"{failure.message} {_near_archive(self.file_path)}".rstrip())
+            self.create = True
+        return self._open_copy() if dry_run else self._open(self.file_path, settings, summariser, read_only=False)
 
     def _open_copy(self) -> Engine:
         from dataclasses import replace
@@ -140,8 +147,6 @@ class Invocation:
         from lossless.maintenance.backup import make_backup
 
         self.is_dry_run = True
-        if self._needs_create():
-            raise self._no_archive(self.file_path, "Add --create to make one there.")
         folder = TemporaryDirectory(prefix="lossless-")
         click.get_current_context().call_on_close(folder.cleanup)
         place = Path(folder.name, "copy.db")
@@ -150,23 +155,6 @@ class Invocation:
                 make_backup(engine.archive, place)
         quiet = replace(self.loaded.settings, payloads_in_files=False, independent_log_file_enabled=False)
         return self._open(str(place), quiet, None, read_only=False)
-
-    def check_creation(self) -> None:
-        """A path after --db that leads to no archive may be mistyped: ask a person, and let programs say --create."""
-        if not self._needs_create():
-            return
-        failure = self._no_archive(self.file_path, "Add --create to make one there.")
-        if not (sys.stdin.isatty() and sys.stderr.isatty()):
-            raise failure
-        click.echo(f"{failure.message} {_near_archive(self.file_path)}".rstrip(), err=True)
-        if not click.confirm("Make a new one there?", err=True):
-            click.echo("Nothing was changed.", err=True)
-            raise click.exceptions.Exit(failures.INTERRUPTED)
-        self.create = True
-
-    def _needs_create(self) -> bool:
-        is_named = self.loaded.sources["databasePath"].kind == "option"
-        return is_named and not self.create and not _has_bytes(self.file_path)
 
     def _no_archive(self, path: str, hint: str) -> failures.CommandFailed:
         hint = f"{_near_archive(path)} {hint}".strip()

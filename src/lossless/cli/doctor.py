@@ -32,7 +32,7 @@ from lossless.cli.surgery import yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
-from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, CleanPlan, describe_close, is_stuck
+from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
         raise usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
-    _examine(ctx.obj, offline=offline or fix)
+    ctx.invoke(examine, offline=offline or fix)
 
 
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
@@ -110,7 +110,15 @@ def examine(invocation: Invocation, offline: bool) -> None:
     that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
     as for `lcm verify`; with warnings and notes only it is 0.
     """
-    _examine(invocation, offline=offline)
+    with planning(invocation) as engine:
+        found = engine.admin.examine(ask_models=not offline)
+        if found.healthy:  # as far as a quick look goes
+            proof = engine.verify()
+            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
+    live = to_json(found.liveness)
+    live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
+    data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
+    invocation.emit("doctor", print_examination, data, ok=found.healthy)
 
 
 @command("apply", doctor, short_help="Rewrite broken summaries.")
@@ -158,7 +166,22 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     """
     with planning(invocation) as engine:
         plans = engine.admin.clean_plans(filter_id)
-    data: Data = {"items": [_filter(plan) for plan in plans], "applied": False, "done": None}
+    names = ("session_key", "session_id", "active", "newest_at", "messages")
+    items = [
+        {
+            "filter": plan.filter_id,
+            "meaning": plan.meaning,
+            "count": len(plan.conversations),
+            "messages": sum(held.messages for held in plan.conversations),
+            "bytes": plan.bytes,
+            "conversations": [
+                {"conversationId": held.id, **pick_json(held, *names), "bytes": held.text_bytes}
+                for held in plan.conversations[:_SHOWN]
+            ],
+        }
+        for plan in plans
+    ]
+    data: Data = {"items": items, "applied": False, "done": None}
     if filter_id is not None and not dry_run:
         plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
         report = apply_confirmed(
@@ -260,18 +283,6 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
     invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
 
 
-def _examine(invocation: Invocation, *, offline: bool) -> None:
-    with planning(invocation) as engine:
-        found = engine.admin.examine(ask_models=not offline)
-        if found.healthy:  # as far as a quick look goes
-            proof = engine.verify()
-            found = replace(found, findings=(*found.findings, *_unproven_json(proof)))
-    live = to_json(found.liveness)
-    live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
-    data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
-    invocation.emit("doctor", print_examination, data, ok=found.healthy)
-
-
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
     wrong = defaultdict(list)
     for problem in proof.problems:
@@ -281,24 +292,6 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
         message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
         ids = tuple(problem.id for problem in some[:MAX_NAMED_IDS])
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
-
-
-def _filter(plan: CleanPlan) -> Data:
-    return {
-        "filter": plan.filter_id,
-        "meaning": plan.meaning,
-        "count": len(plan.conversations),
-        "messages": sum(held.messages for held in plan.conversations),
-        "bytes": plan.bytes,
-        "conversations": [
-            {
-                "conversationId": held.id,
-                **pick_json(held, "session_key", "session_id", "active", "newest_at", "messages"),
-                "bytes": held.text_bytes,
-            }
-            for held in plan.conversations[:_SHOWN]
-        ],
-    }
 
 
 @command("verify")

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 OK, INTERNAL, BAD_ARGUMENTS, NOT_FOUND, CONFIG, DATABASE = range(6)
 INTERRUPTED = 130
 
-#: Exit codes by class; the first that fits.
-_EXIT_CODES: tuple[tuple[type[errors.LosslessError], int], ...] = (
-    (errors.BadSetting, CONFIG),
-    (errors.BadInput, BAD_ARGUMENTS),
-    (errors.NotFound, NOT_FOUND),
-    (errors.ArchiveError, DATABASE),
-    (errors.LosslessError, INTERNAL),
+#: By class, the first that fits: the exit code, and what the envelope tells of the error.
+_KINDS: tuple[tuple[type[errors.LosslessError], int, tuple[str, ...]], ...] = (
+    (errors.BadSetting, CONFIG, ("key", "source", "allowed")),
+    (errors.BadMessage, BAD_ARGUMENTS, ("index", "field")),
+    (errors.BadInput, BAD_ARGUMENTS, ()),
+    (errors.NotFound, NOT_FOUND, ("kind", "id")),
+    (errors.ArchiveError, DATABASE, ()),
+    (errors.LosslessError, INTERNAL, ()),
 )
 
 
@@ -74,20 +75,10 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
         context = error.ctx if isinstance(error, click.UsageError) else None
         hint = f"See `{context.command_path if context else 'lcm'} --help`."
         return CommandFailed("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
-    exit_code = next(code for kind, code in _EXIT_CODES if isinstance(error, kind))
+    exit_code, names = next((code, names) for kind, code, names in _KINDS if isinstance(error, kind))
     is_config = isinstance(error, errors.BadSetting) and error.key == "config"
     hint = "Correct the file, or name another one with --config." if is_config else ""
-    return CommandFailed(error.code, str(error), exit_code, _details(error), hint)
-
-
-def _details(error: errors.LosslessError) -> Data:
-    if isinstance(error, errors.NotFound):
-        return {"kind": error.kind, "id": error.id}
-    if isinstance(error, errors.BadSetting):
-        return {"key": error.key, "source": error.source, "allowed": error.allowed}
-    if isinstance(error, errors.BadMessage):
-        return {"index": error.index, "field": error.field}
-    return {}
+    return CommandFailed(error.code, str(error), exit_code, {name: getattr(error, name) for name in names}, hint)
 
 
 def print_error(failure: CommandFailed, *, as_json: bool, pretty: bool = False) -> None:

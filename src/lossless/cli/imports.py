@@ -118,11 +118,6 @@ _CHECKS: dict[str, Callable[[str], Any]] = {
 }
 
 
-def transfer_options(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Options of imports and exports; the command gets `how`."""
-    return gathered("how", TransferOptions, *options)
-
-
 def _sessions_option(*names: str) -> Callable[[F], F]:
     return text_option(
         *names,
@@ -139,7 +134,9 @@ def _archive_command(kind: str, about: str, hint: str = "", *, has_files: bool =
 
     @command(kind, help=about)
     @click.argument("source", metavar="SRC", type=text_type)
-    @transfer_options(
+    @gathered(
+        "how",
+        TransferOptions,
         _count_only,
         _sessions_option("--session", "--session-filter"),
         click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
@@ -250,7 +247,9 @@ def _remnic_usage_error(message: str) -> CommandFailed:
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
 @click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
 @click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@transfer_options(
+@gathered(
+    "how",
+    TransferOptions,
     _count_only,
     _sessions_option("--session-filter"),
     click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does."),

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands
-    from lossless.hosts.openclaw.setup import ConfigSetup
 
 
 _ABOUT = {
@@ -97,10 +96,7 @@ def _places(host: Any, project: Path | None, user: bool) -> Any:
 def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
     """Give a host what it needs, for all projects, and say what changed, or would."""
     if name == "openclaw":
-        from lossless.hosts.openclaw import setup as openclaw
-
-        made = openclaw.install(_config_path(invocation, None), openclaw.plugin_folder(), sys.executable)
-        return _openclaw_json(made, dry_run=dry_run)
+        return _change_openclaw(invocation, None, dry_run=dry_run)
     host: Any = import_module(_CODEX if name == "codex" else _CLAUDE_CODE)
     return _connect_agent(invocation, name, host, host.user_files(), by_name=False, dry_run=dry_run)
 
@@ -190,11 +186,7 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
     first. Restart the gateway afterwards.
     """
-    from lossless.hosts.openclaw import setup
-
-    path = _config_path(invocation, state_dir)
-    made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
-    done = _openclaw_json(made, dry_run=dry_run)
+    done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=is_removal)
     view = partial(print_changes, undo="connect" if is_removal else "disconnect")
     invocation.emit("uninstall" if is_removal else "install", view, done)
 
@@ -204,10 +196,8 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
 @_DRY_RUN
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
     """Remove the plugin from OpenClaw's config, and put back what it replaced there. The archive stays."""
-    from lossless.hosts.openclaw import setup
-
-    made = setup.uninstall(_config_path(invocation, state_dir))
-    invocation.emit("uninstall", partial(print_changes, undo="connect"), _openclaw_json(made, dry_run=dry_run))
+    done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=True)
+    invocation.emit("uninstall", partial(print_changes, undo="connect"), done)
 
 
 @click.command("bridge", cls=Command)
@@ -221,13 +211,15 @@ def bridge() -> None:
     raise click.exceptions.Exit(main())
 
 
-def _config_path(invocation: Invocation, state_dir: Path | None) -> Path:
+def _change_openclaw(
+    invocation: Invocation, state_dir: Path | None, *, dry_run: bool, is_removal: bool = False
+) -> Data:
+    from lossless.hosts.openclaw import setup
+
+    path = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
     if state_dir is not None:
-        return expand_path(state_dir).absolute() / "openclaw.json"
-    return ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
-
-
-def _openclaw_json(made: ConfigSetup, *, dry_run: bool) -> Data:
+        path = expand_path(state_dir).absolute() / "openclaw.json"
+    made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
     done: Data = {"host": "openclaw", "applied": not dry_run, "files": change_files(made.edits, dry_run=dry_run)}
     return done | {"changes": list(made.changes), "remarks": list(made.remarks)}
 

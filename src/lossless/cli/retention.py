@@ -224,13 +224,12 @@ def prune(
 
 
 def _prune_json(work: PrunePlan) -> Data:
-    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files")
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
     return {
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
         "items": [
-            {"conversationId": item.id, **pick_json(item, *names), "bytes": item.bytes}
-            for item in work.chosen[:_LISTED_CONVERSATIONS]
+            {"conversationId": item.id, **pick_json(item, *names)} for item in work.chosen[:_LISTED_CONVERSATIONS]
         ],
     }
 
@@ -458,13 +457,22 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
         "size=bytes:bytes",
         session=lambda item: styled(session_name(item), "bold" if item["active"] else ""),
     )
+    what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
     if data["applied"]:
-        _print_pruned(screen, data)
+        screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
+        size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+        rows = (
+            ("Archive now", size, True),
+            ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
+            ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
+            ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
+            ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
+        )
+        screen.fields((name, text) for name, text, is_so in rows if is_so)
     elif not data["items"]:
         closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
         screen.line(f"No conversation matches.{closed}")
     else:
-        what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
         screen.line(styled(f"{what}, {files} would be deleted permanently.", "bold"))
         _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
@@ -476,20 +484,6 @@ def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
     """How it is done, unless the question comes next."""
     if not data.get("isAsked"):
         screen.unchanged(how)
-
-
-def _print_pruned(screen: Screen, data: Data) -> None:
-    what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
-    screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
-    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
-    rows = (
-        ("Archive now", size, True),
-        ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
-        ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
-        ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
-        ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
-    )
-    screen.fields((name, text) for name, text, is_so in rows if is_so)
 
 
 def print_forget(screen: Screen, data: Data) -> None:

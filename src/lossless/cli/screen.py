@@ -145,7 +145,8 @@ class Screen:
         """
         if not items:
             return
-        parts = [_read_column(column) for column in columns.split(", ")]
+        named = [column.partition(":") for column in columns.split(", ")]
+        parts = [(name.partition("=")[0], name.rpartition("=")[2], kind) for name, _, kind in named]
         shown: dict[str, Callable[[Any], Any]] = {
             "bytes": format_bytes,
             "count": lambda value: "" if value is None else f"{value:,}",
@@ -187,12 +188,6 @@ class Screen:
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
             self._console.print(styled("Nothing found.", "dim"))
-
-
-def _read_column(column: str) -> tuple[str, str, str]:
-    name, _, kind = column.partition(":")
-    title, _, key = name.partition("=")
-    return title, key or title, kind
 
 
 def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:

@@ -18,7 +18,6 @@ from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from lossless.engine import Engine
-    from lossless.model.records import DepthSizes
 
 #: Up to this size, what takes the room is always worked out.
 _CHEAP_BYTES = 200 * 1024 * 1024
@@ -103,8 +102,8 @@ def _totals_json(engine: Engine) -> Data:
             "count": totals.counts.summaries,
             "tokens": sum(depth.tokens for depth in totals.depths),
             "sourceMessageTokens": sum(depth.source_tokens for depth in depths if depth.kind == "leaf"),
-            "earliestAt": _edge(totals.depths, "earliest_at", min),
-            "latestAt": _edge(totals.depths, "latest_at", max),
+            "earliestAt": min((at for depth in totals.depths if (at := depth.earliest_at)), default=None),
+            "latestAt": max((at for depth in totals.depths if (at := depth.latest_at)), default=None),
             "byDepth": depths_json(depths),
         },
         "context": {"items": totals.context_items, "tokens": totals.context_tokens},
@@ -121,11 +120,6 @@ def _without_model_json(engine: Engine) -> Data | None:
         return None
     counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
     return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
-
-
-def _edge(depths: tuple[DepthSizes, ...], name: str, choose: Any) -> datetime | None:
-    times = [at for depth in depths if (at := getattr(depth, name)) is not None]
-    return choose(times) if times else None
 
 
 def _liveness_json(engine: Engine) -> Data:

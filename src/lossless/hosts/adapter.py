@@ -218,12 +218,12 @@ def required_session(name: Any, what: str) -> Session:
     return Session(key=str(name))
 
 
-def session_or_new(session: str | Session | None, kind: str) -> Session:
+def session_or_new(session: str | Session | None) -> Session:
     """The session that is meant; without one, a new one: another user's session is never continued by accident."""
     if isinstance(session, Session):
         return session
     program = Path(sys.argv[0] if sys.argv else "").stem.lstrip("-") or "python"
-    return Session(key=f"{kind}:{program}:{secrets.token_hex(8)}" if session is None else session)
+    return Session(key=f"chat:{program}:{secrets.token_hex(8)}" if session is None else session)
 
 
 def plain_json(value: Any) -> Any:

@@ -48,7 +48,7 @@ class Chat:
         if tools not in get_args(RecallTools):
             raise BadInput(f"tools is one of {', '.join(get_args(RecallTools))}, not {tools!r}")
         self.client, self.window, self.tools = client, check_budget(window, "window"), tools
-        self.session = session_or_new(session, "chat")
+        self.session = session_or_new(session)
         self._archive, self._settings = archive, settings
         self._engine = archive if isinstance(archive, Engine) else None
         self._calls: PatchedClient | None = None

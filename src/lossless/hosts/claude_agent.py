@@ -20,10 +20,7 @@ from lossless.model.conversations import Session
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lossless.engine import Engine
-    from lossless.model.messages import StoredMessage
 
 Raw = dict[str, Any]
 
@@ -44,7 +41,7 @@ class LosslessSessionStore:
 
     async def load(self, key: Any) -> list[Any] | None:
         """All lines of a session in order; None when there is none."""
-        return await asyncio.to_thread(lambda: [kept for _, kept in self._kept(_lines(key))] or None)
+        return await asyncio.to_thread(self._kept, _lines(key)) or None
 
     async def list_sessions(self, project_key: str) -> list[Any]:
         """The sessions of a project, with the time of their last line in milliseconds."""
@@ -52,7 +49,7 @@ class LosslessSessionStore:
 
     async def list_subkeys(self, key: Any) -> list[str]:
         """The sub-agents of a session."""
-        known = await asyncio.to_thread(lambda: [kept for _, kept in self._kept(_index(key["project_key"]))])
+        known = await asyncio.to_thread(self._kept, _index(key["project_key"]))
         return [one["subpath"] for one in known if one["session_id"] == key["session_id"] and one.get("subpath")]
 
     def session(self, key: Any) -> Session:
@@ -86,11 +83,11 @@ class LosslessSessionStore:
         kept = [Incoming(blank | {"line": line}, id_ or f"{GENERATED_ID_PREFIX}{uuid4()}") for id_, line in lines]
         self._engine.append(session, kept)
 
-    def _kept(self, session: Session) -> Iterator[tuple[StoredMessage, Any]]:
-        yield from ((stored, stored.message.original["line"]) for stored in self._engine.host.messages(session))
+    def _kept(self, session: Session) -> list[Any]:
+        return [stored.message.original["line"] for stored in self._engine.host.messages(session)]
 
     def _sessions(self, project_key: str) -> list[Raw]:
-        mains = [key for _, key in self._kept(_index(project_key)) if not key.get("subpath")]
+        mains = [key for key in self._kept(_index(project_key)) if not key.get("subpath")]
         found = [(key["session_id"], self._engine.browse.find(_lines(key))) for key in mains]
         return [{"session_id": id_, "mtime": int(one.updated_at.timestamp() * 1000)} for id_, one in found if one]
 

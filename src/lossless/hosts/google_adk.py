@@ -60,7 +60,7 @@ class LosslessPlugin(BasePlugin):
         if len(self._sent) > _MOST_SENT:  # a run that was cancelled never ends
             del self._sent[next(iter(self._sent))]
         llm_request.append_instructions([RECALL_POLICY])
-        llm_request.append_tools([RecallTool(self, tool) for tool in TOOLS])
+        llm_request.append_tools([RecallTool(self._windows, tool) for tool in TOOLS])
         # what is sent besides the contents: instructions and tools, ours among them
         config, system = llm_request.config, llm_request.config.system_instruction
         system = system if isinstance(system, str) or system is None else str(system)
@@ -93,17 +93,13 @@ class LosslessPlugin(BasePlugin):
         for key in [key for key in self._sent if key[0] == invocation_context.invocation_id]:
             del self._sent[key]
 
-    def answer(self, context: Any, name: str, args: dict[str, Any]) -> str:
-        """What a recall tool finds in the session of the agent that asks."""
-        return self._windows.call(_session(context), name, args)
-
 
 class RecallTool(BaseTool):
-    """One of the recall tools."""
+    """One of the recall tools; it looks into the session of the agent that asks."""
 
-    def __init__(self, plugin: LosslessPlugin, tool: Tool) -> None:
+    def __init__(self, windows: WindowSync, tool: Tool) -> None:
         super().__init__(name=tool.name, description=tool.help)
-        self._plugin, self._schema = plugin, tool.schema
+        self._windows, self._schema = windows, tool.schema
 
     def _get_declaration(self) -> Any:
         return types.FunctionDeclaration(
@@ -111,7 +107,7 @@ class RecallTool(BaseTool):
         )
 
     async def run_async(self, *, args: dict[str, Any], tool_context: Any) -> Any:
-        return {"result": await asyncio.to_thread(self._plugin.answer, tool_context, self.name, args)}
+        return {"result": await asyncio.to_thread(self._windows.call, _session(tool_context), self.name, args)}
 
 
 def _session(context: Any) -> Session:

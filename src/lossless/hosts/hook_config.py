@@ -168,10 +168,7 @@ def host_commands(*, database: str | None = None, config: str | None = None, by_
 
 def _find(name: str, by_name: bool) -> str:
     on_path, folder = shutil.which(name), Path(sys.executable).parent
-    installed = shutil.which(name, path=str(folder))
-    if by_name and on_path:
-        return name
-    found = installed or on_path
+    found = name if by_name and on_path else shutil.which(name, path=str(folder)) or on_path
     if found is None:
         raise BadInput(
             f"the command {name!r} is neither in {str(folder)!r} nor on the PATH, so no host could start it; "

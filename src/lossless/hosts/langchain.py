@@ -50,7 +50,7 @@ class LosslessMiddleware(AgentMiddleware):
         try:
             response = handler(fitted)
         except Exception as error:
-            self._refused(session, request, error)
+            self._windows.refused(session, error, *_overhead_and_model(request))
             raise
         self._keep(session, request, response)
         return response
@@ -61,7 +61,7 @@ class LosslessMiddleware(AgentMiddleware):
         try:
             response = await handler(fitted)
         except Exception as error:
-            await asyncio.to_thread(self._refused, session, request, error)
+            await asyncio.to_thread(self._windows.refused, session, error, *_overhead_and_model(request))
             raise
         await asyncio.to_thread(self._keep, session, request, response)
         return response
@@ -79,9 +79,6 @@ class LosslessMiddleware(AgentMiddleware):
         counted = getattr(replies[0], "usage_metadata", None) or {}
         messages = [*self._window(request), *from_langchain(self._windows, replies)]
         self._windows.turn(session, messages, counted.get("input_tokens"), *_overhead_and_model(request))
-
-    def _refused(self, session: Session, request: Any, error: Exception) -> None:
-        self._windows.refused(session, error, *_overhead_and_model(request))
 
     def _window(self, request: Any) -> list[Raw]:
         head = [request.system_message] if request.system_message else []

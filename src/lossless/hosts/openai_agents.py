@@ -94,14 +94,14 @@ class LosslessSession:
                 given = json.loads(arguments or "{}")
             except ValueError:
                 given = arguments
-            limit = self._item_budget // adapter.ANSWER_SHARE
+            limit = self._limits.capacity(self.session) // adapter.ANSWER_SHARE
             return await asyncio.to_thread(token_limits.recall_text, self.engine, self.session, name, given, limit)
 
         return FunctionTool(name, help, schema, invoke, strict_json_schema=False)
 
     def _fitted(self, items: list[Any]) -> list[Any]:
         """The input while it fits; else what fits of the stored items, and then those that are not stored yet."""
-        budget, items = self._item_budget, [_item_json(item) for item in items]
+        budget, items = self._limits.capacity(self.session), [_item_json(item) for item in items]
         self._sent = token_limits.window_tokens(items)
         if self._sent <= budget:
             return items
@@ -113,10 +113,6 @@ class LosslessSession:
         self._sent = token_limits.window_tokens(made)
         adapter.warn_over_budget(self._sent - budget, "items that are not stored yet do not fit")
         return made
-
-    @property
-    def _item_budget(self) -> int:
-        return self._limits.capacity(self.session)
 
     @property
     def _limits(self) -> token_limits.PromptLimits:

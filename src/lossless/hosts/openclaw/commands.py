@@ -18,7 +18,6 @@ from lossless.maintenance import repair
 if TYPE_CHECKING:
     from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
-    from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.model.conversations import Session
     from lossless.model.records import ConversationRow
 
@@ -66,14 +65,12 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
 
 def _focus(bridge: Bridge, call: PluginCall, session: Session, question: str | None) -> str:
     """Write a brief for a question, None for the active one's; without words, show the brief."""
-    if question == "":
-        conversation = bridge.engine.browse.find(session)
-        return _focus_text(None if conversation is None else bridge.engine.surgery.focus_status(conversation.id))
-    bridge.engine.compact(session, force=True, progress=lambda *_: call.check())
-    return _focus_text(bridge.engine.surgery.focus(session, question))
-
-
-def _focus_text(found: FocusStatus | None) -> str:
+    engine, found = bridge.engine, None
+    if question != "":
+        engine.compact(session, force=True, progress=lambda *_: call.check())
+        found = engine.surgery.focus(session, question)
+    elif (conversation := engine.browse.find(session)) is not None:
+        found = engine.surgery.focus_status(conversation.id)
     if found is None:
         return "There is no brief. `/lossless focus <question>` writes one."
     brief, stale = found.brief, "; `/lossless refocus` brings it up to date" if found.is_stale else ""

@@ -189,7 +189,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     with bridge.state(session) as state:  # what was pending stays free until the next fold: prompts change less
         state.reserved = max(state.reserved, min(pending, int(_KEPT_FREE * all_there_is)))
         pending = max(state.reserved, pending)
-    made = _made(bridge, conversation, params, _with_overhead(limits, pending, all_there_is))
+    most = max(0, all_there_is - _LEAST_TOKENS)
+    made = _made(bridge, conversation, params, limits, min(pending, most))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is - pending)
@@ -201,7 +202,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     more = window[start:]
     estimated = estimate_messages(more)
     if more:
-        made = _made(bridge, conversation, params, _with_overhead(limits, pending + estimated, all_there_is))
+        made = _made(bridge, conversation, params, limits, min(pending + estimated, most))
     # a name for the summaries at the head of the prompt: it changes when they do, not when messages are added
     names = "\n".join(name for name, _ in made.receipt.included if name.startswith("sum_"))
     epoch = f"summary-prefix-v1:{conversation.id}:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
@@ -220,15 +221,12 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     return result if bridge.adds_policy else result | {"systemPromptAddition": made.system_prompt}
 
 
-def _with_overhead(limits: dict[str, Any], more: int, all_there_is: int) -> dict[str, Any]:
-    limit = max(0, all_there_is - _LEAST_TOKENS)
-    return limits if not more else limits | {"overhead": (limits["overhead"] or 0) + min(more, limit)}
-
-
 def _made(
-    bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], limits: Mapping[str, Any]
+    bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], limits: dict[str, Any], more: int
 ) -> Assembled:
     prompt = text_param(params, "prompt")
+    if more:
+        limits = limits | {"overhead": (limits["overhead"] or 0) + more}
     return bridge.engine.assemble(
         conversation, prompt=prompt, format="openclaw", allow_trailing_assistant=prompt is not None, fold=True, **limits
     )

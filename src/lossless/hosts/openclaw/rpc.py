@@ -224,7 +224,7 @@ class Peer:
             self.send({"jsonrpc": "2.0", "id": id_, "method": method, "params": named})
             reply = _wait(question, call, seconds)
         except (CallCancelled, TimeoutError):
-            self.tell("$/cancel", {"id": id_})
+            self.send({"jsonrpc": "2.0", "method": "$/cancel", "params": {"id": id_}})
             raise
         finally:
             with self._lock:
@@ -233,9 +233,6 @@ class Peer:
             data = error.get("data") or {}
             raise HostError(str(error.get("message") or "refused"), str(data.get("name") or ""))
         return reply.get("result")
-
-    def tell(self, method: str, params: dict[str, Any]) -> None:
-        self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
 
 def _wait(question: Future[dict[str, Any]], call: PluginCall | None, seconds: float) -> dict[str, Any]:
