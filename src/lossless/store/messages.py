@@ -222,17 +222,14 @@ class SearchIndex(TableAccess):
             filled += len(rows)
         return filled
 
-    def renew_upstream(self) -> bool:
-        """Recreate upstream's damaged search tables, empty; returns whether any was. Needs a transaction."""
-        is_renewed = False
+    def renew_upstream(self) -> None:
+        """Recreate upstream's damaged search tables, empty. Needs a transaction."""
         for table in sorted(self.upstream):
             if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
                 definition = self._row("table_definition", name=table)
                 assert definition is not None
                 self._run(f"drop_{table}")
                 self._db.run(definition[0])
-                is_renewed = True
-        return is_renewed
 
     @property
     def _suffixes(self) -> list[str]:
@@ -261,12 +258,6 @@ class SearchIndex(TableAccess):
     def mark_caught_up(self, through: int) -> None:
         """Record up to which message all are indexed; 0 has all messages checked. Needs a transaction."""
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
-
-
-_MESSAGE_QUERIES = load_queries("messages")
-_INSERT, _INSERT_EXTRAS = _MESSAGE_QUERIES["insert"], _MESSAGE_QUERIES["insert_extras"]
-_INSERT_PART, _INSERT_CONTEXT = _MESSAGE_QUERIES["insert_part"], _MESSAGE_QUERIES["insert_context"]
-_NEXT_PLACES = _MESSAGE_QUERIES["next_places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +319,13 @@ class Messages(TableAccess):
         """Append messages to a conversation: rows, parts, context and index, in the caller's transaction."""
         if not new:
             return Appended()
-        places = self._db.row(_NEXT_PLACES, {"conversation_id": conversation.id})
-        assert places is not None
-        first, seq, ordinal = places
+        first, seq, ordinal = self._rows("next_places", conversation_id=conversation.id)[0]
         contents, part_rows, skeletons = zip(*[pack_message(item.message) for item in new], strict=True)
         at = row_time(now)
         times = [at if item.created_at is now else row_time(item.created_at) for item in new]
         parts = [part_values(first + n, rows) if rows else [] for n, rows in enumerate(part_rows)]
-        self._db.run_many(
-            _INSERT,
+        self._run_many(
+            "insert",
             [
                 (first + n, conversation.id, seq + n, item.message.role, contents[n], item.message.tokens,
                  item.identity, item.sender, item.entry_id, times[n], item.event_key, item.file_id)
@@ -360,11 +349,11 @@ class Messages(TableAccess):
             extras.append((id_, item.fingerprint, digest, is_claimed, item.is_preamble, form, skeleton, estimate))
             tokens += message.tokens
             extra += max(0, estimate - message.tokens)
-        self._db.run_many(_INSERT_EXTRAS, extras)
+        self._run_many("insert_extras", extras)
         if any(parts):
-            self._db.run_many(_INSERT_PART, [row for some in parts for row in some])
+            self._run_many("insert_part", [row for some in parts for row in some])
         if in_context:
-            self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
+            self._run_many("insert_context", [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
         self._index.add_messages(first, texts, contents)
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 

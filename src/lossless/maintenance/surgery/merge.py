@@ -19,7 +19,7 @@ from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import MERGE_REASON, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -152,13 +152,13 @@ def apply_merge(
         for things in taken:  # everything of a source moves; its state for the next turn is deleted
             merging.move_messages(things["id"], target, things["offset"])
             merging.move_records(things["records"], things["id"], target, things["offset"])
-            merging.retire_briefs(things)
+            merging.retire_briefs([id_ for id_, _ in things["briefs"]])
             merging.move(things, target, things["id"])
             merging.move_keys(things["id"], target)
             merging.drop_states(things["id"])
         archive.context.set_items(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
-        merging.request_sweep(target, now)
+        merging.request_sweep(target, now, MERGE_REASON)
         added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
         change = ContextChange(

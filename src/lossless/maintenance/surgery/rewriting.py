@@ -312,7 +312,7 @@ def plan_rewrite(
         ids = operations.all_of(conversation_id) if subtree is None else operations.below([subtree])
         found = archive.summaries.many(ids if summary_id is None else [summary_id])
         for id_ in filter(None, (summary_id, subtree)):
-            summary_in_conversation(archive, id_, conversation_id)
+            check_summary(archive, id_, conversation_id)
         if depth is not None:
             found = [summary for summary in found if summary.depth == depth]
         if extractive:
@@ -329,15 +329,14 @@ def plan_rewrite(
         return RewritePlan(conversation_id, targets, rule=rule, kept=kept, is_upward=upward)
 
 
-def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
-    """A summary of a conversation; raises NotFound or BadInput."""
+def check_summary(archive: Archive, summary_id: str, conversation_id: int) -> None:
+    """Raises NotFound or BadInput when a conversation does not have this summary."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
         raise BadInput(
             f"summary {summary_id!r} does not belong to conversation {conversation_id}: "
             f"it belongs to conversation {found.conversation_id}"
         )
-    return found
 
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
