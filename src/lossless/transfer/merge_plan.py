@@ -172,11 +172,6 @@ def first_valid_time(given: object, other: str, now: datetime) -> str:
     return row_time(now)
 
 
-def drop_column(rows: list[RowValues], name: str) -> list[RowValues]:
-    """Rows without their numbers: the archive assigns its own."""
-    return [{key: value for key, value in row.items() if key != name} for row in rows]
-
-
 #: Why a step of an imported log cannot be undone.
 LOST_REASON = "it came from another archive, and not all that it changed came along"
 
@@ -262,7 +257,17 @@ def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, 
     if not plan.keeps_places:
         raise ValueError("the positions of its messages have changed")
     ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
-    sources = [_source(plan, source) for source in detail["sources"]]
+    sources = [
+        source | _things(plan, source) | {
+            "id": plan.conversations.get(source["id"], source["id"]) if plan.keeps_numbers
+            else plan.conversations[source["id"]],
+            "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
+            "hidden": _all(plan, source["hidden"]),
+            "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
+            "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
+        }
+        for source in detail["sources"]
+    ]  # fmt: skip
     return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
 
 
@@ -277,17 +282,6 @@ def _all(plan: ImportPlan, items: Sequence[int | str]) -> list[int | str]:
     if len(found) < len(items):
         raise ValueError("some of these were not imported")
     return found
-
-
-def _source(plan: ImportPlan, source: dict[str, Any]) -> dict[str, Any]:
-    id_ = source["id"]
-    return source | _things(plan, source) | {
-        "id": plan.conversations.get(id_, id_) if plan.keeps_numbers else plan.conversations[id_],
-        "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
-        "hidden": _all(plan, source["hidden"]),
-        "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
-        "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
-    }  # fmt: skip
 
 
 def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> tuple[dict[MessageId, int], bool]:

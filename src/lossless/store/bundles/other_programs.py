@@ -314,7 +314,7 @@ class RemnicFile(TableAccess):
         self._run("index_messages", after=marks[0])
         self._run("index_nodes", after=marks[1])
 
-    def add_nodes(self, nodes: Sequence[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
+    def add_nodes(self, nodes: Iterable[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
         """Add summaries, parents first; then existing ones without a parent get theirs."""
         self._run_many("add_node", nodes)
         self._run_many("adopt_node", [{"id": id_, "parent_id": above} for id_, above in adopted])
