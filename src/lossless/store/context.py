@@ -557,10 +557,8 @@ class Summaries(TableAccess):
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
-        found: dict[str, tuple[SourceChange, ...]] = {}
-        for summary_id, message_id, kind, content in self._rows("changes_below", by_ids(summary_ids)):
-            found[summary_id] = (*found.get(summary_id, ()), (message_id, kind, content))
-        return found
+        found = group_rows(self._rows("changes_below", by_ids(summary_ids)), lambda *change: change)
+        return {summary_id: tuple(changes) for summary_id, changes in found.items()}
 
     def mark_new(
         self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime

@@ -103,8 +103,7 @@ class SearchIndex(TableAccess):
         self._insert(heads)
         if not rest:
             return
-        row = self._row("next_passage")
-        first: int = row[0] if row else 1
+        first: int = self._value("next_passage") or 1
         self._run_many(
             "add_passage",
             [(first + n, message_id, start, len(text)) for n, (message_id, start, text) in enumerate(rest)],
@@ -243,15 +242,14 @@ class SearchIndex(TableAccess):
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
-        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        messages = self._rows("unindexed_messages", after=(mark[0] if mark else 0), limit=limit)
+        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         summaries = self._rows("unindexed_summaries", limit=limit)
-        return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
+        messages = self._column("unindexed_messages", after=after, limit=limit)
+        return messages, [(row[0], column_text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Record that all messages up to one are indexed, if they are; needs a transaction."""
-        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        after = mark[0] if mark else 0
+        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         if after < through and not self._row("gap", after=after, through=through):
             self.mark_caught_up(through)
 

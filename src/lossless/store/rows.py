@@ -611,10 +611,7 @@ class RowDigests(TableAccess):
     def settle(self) -> None:
         """Update the digests of all rows written in this transaction."""
         while found := self._rows("undigested", limit=_DIGEST_PAGE):
-            keys: dict[str, list[str]] = {}
-            for name, key in dict.fromkeys(row[1:] for row in found):
-                keys.setdefault(name, []).append(key)
-            for name, some in keys.items():
+            for name, some in group_rows(dict.fromkeys(row[1:] for row in found), str).items():
                 if name == _MESSAGES_NAME:
                     self._put_messages([int(key) for key in some])
                     continue
@@ -673,8 +670,7 @@ class RowDigests(TableAccess):
     @property
     def is_complete(self) -> bool:
         """Whether every row of our own tables has a digest, because the archive was new, or they were filled in."""
-        row = self._row("complete", name=COMPLETE_KEY)
-        return row is not None and row[0] == 1
+        return self._value("complete", name=COMPLETE_KEY) == 1
 
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
@@ -711,9 +707,7 @@ class RowDigests(TableAccess):
     ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
-        parts: dict[int, list[list[object]]] = {}
-        for row in self._rows("parts", wanted):
-            parts.setdefault(row[0], []).append(_part(row[1:]))
+        parts = group_rows(self._rows("parts", wanted), lambda *part: _part(part))
         for row in self._rows("messages", wanted):
             yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
 

@@ -14,7 +14,7 @@ from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import TableAccess, by_ids, group_rows, load_queries
+from lossless.store.database import TableAccess, by_ids, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -433,9 +433,7 @@ class Versions(TableAccess):
         return [dict(zip(names, row, strict=True)) for row in self._rows("of", self._seen(message_ids))]
 
     def _current(self, message_id: int) -> tuple[Role, StoredWording]:
-        row: Row | None = self._row("wording", message_id=message_id)
-        if row is None:
-            raise NotFound("message", message_id)
+        row: Row = only(self._rows("wording", message_id=message_id), "message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
         parts = tuple(PartRow(*part) for part in self._rows("parts", message_id=message_id))
         return role, StoredWording(content, parts, skeleton, format_, event_key, tokens)

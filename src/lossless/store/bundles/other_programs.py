@@ -86,12 +86,15 @@ def opencode_sessions(path: Path) -> list[tuple[str, int, int]]:
 def opencode_messages(path: Path, session_id: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The messages of a session as id and JSON, each with its parts, oldest first."""
     with _foreign_file(path) as database, database.snapshot():
-        parts = defaultdict(list)
-        for row in database.rows(_OPENCODE_QUERIES["parts"], {"session_id": session_id}):
-            message_id, id_, data = map(column_text, row)  # SQLite keeps a value of any kind in any column
-            parts[message_id].append((id_, data))
-        messages = database.rows(_OPENCODE_QUERIES["messages"], {"session_id": session_id})
-        return [(id_, data, parts[id_]) for id_, data in (map(column_text, row) for row in messages)]
+        rows, messages = (
+            [
+                tuple(map(column_text, row))
+                for row in database.rows(_OPENCODE_QUERIES[query], {"session_id": session_id})
+            ]
+            for query in ("parts", "messages")
+        )  # SQLite keeps a value of any kind in any column
+        parts = group_rows(rows, lambda id_, data: (id_, data))
+        return [(id_, data, parts[id_]) for id_, data in messages]
 
 
 def _foreign_file(path: Path) -> closing[Database]:
@@ -112,9 +115,8 @@ class ReclaimableTables:
 
 def find_reclaimable(database: Database) -> ReclaimableTables:
     """What adopting the file would drop; read-only."""
-    tables = tuple(row[0] for row in database.rows(_ADOPT_QUERIES["tables"]))
-    taken = database.row(_ADOPT_QUERIES["bytes"]) if tables else None
-    return ReclaimableTables(tables, taken[0] if taken else 0)
+    tables = tuple(database.column(_ADOPT_QUERIES["tables"]))
+    return ReclaimableTables(tables, database.count(_ADOPT_QUERIES["bytes"]) if tables else 0)
 
 
 @contextmanager
@@ -272,7 +274,7 @@ class RemnicFile(TableAccess):
 
     def check(self) -> None:
         """Raises when the file is a database of another program."""
-        there = {row[0] for row in self._db.rows(_TABLES)}
+        there = set(self._db.column(_TABLES))
         if there and not there & {"lcm_messages", "lcm_meta"}:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 

@@ -11,7 +11,7 @@ from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.database import Sql, TableAccess, by_ids, load_queries
+from lossless.store.database import Sql, TableAccess, by_ids, load_queries, only
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -136,9 +136,7 @@ class SurgeryWrites(TableAccess):
         return found
 
     def state(self, summary_id: str) -> FormerSummary:
-        row = self._row("state", id=summary_id)
-        if row is None:
-            raise NotFound("summary", summary_id)
+        row: Row = only(self._rows("state", id=summary_id), "summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
         columns, briefs = base_columns("summaries"), self._rows("brief_links", id=summary_id)
@@ -205,8 +203,7 @@ class SurgeryWrites(TableAccess):
         self._run("forget_tokens", conversation_id=conversation_id)
 
     def brief_owner(self, id_: str) -> int | None:
-        row = self._row("briefs", by_ids([id_]))
-        return None if row is None else int(row[1])
+        return next((int(owner) for _, owner, *_ in self._rows("briefs", by_ids([id_]))), None)
 
     def wrong_contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
