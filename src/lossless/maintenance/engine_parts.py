@@ -211,6 +211,7 @@ class EngineParts:
         _ = self.payloads, self.loop, self.describing
 
     def find(self, session: SessionRef) -> Conversation | None:
+        """The active conversation of a session."""
         return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
 
     def conversation(self, session: SessionRef | int) -> Conversation:
@@ -513,10 +514,8 @@ class HostSupport(EngineGroup):
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
         """All messages of a session in order, in batches."""
-        found, seq = self._parts.find(session), 0
-        while found is not None and (stored := self._archive.messages.in_order(found.id, seq, page)):
-            yield from stored
-            seq = stored[-1].seq
+        if (found := self._parts.find(session)) is not None:
+            yield from self._archive.messages.each(found.id, page)
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
         """The newest message that is in the context; None when a summary is newest, or it is empty."""

@@ -474,6 +474,13 @@ class Messages(TableAccess):
                 raise unreadable_message(row[0], error) from error
         return [found[id_] for id_ in message_ids if id_ in found]
 
+    def each(self, conversation_id: int, page: int = 500) -> Iterator[StoredMessage]:
+        """All messages of a conversation, oldest first, read in batches."""
+        seq = 0
+        while stored := self.in_order(conversation_id, seq, page):
+            yield from stored
+            seq = stored[-1].seq
+
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""
         return self.many(self._column("ids_in_order", conversation_id=conversation_id, after=after_seq, limit=limit))

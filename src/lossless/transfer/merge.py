@@ -265,10 +265,9 @@ class Merger:
                 f"the conversation of run {bundle.session!r} is imported as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
-        report.message_parts_skipped += plan.known_parts()
+        report.message_parts_skipped += plan.count_parts(known=True) if plan.messages else 0
         if report.dry_run:  # what is otherwise counted when it is written
-            if plan.new_count:
-                report.message_parts_inserted += sum(len(message["parts"]) for message in plan.new_messages())
+            report.message_parts_inserted += plan.count_parts(known=False) if plan.new_count else 0
             for file in (*plan.new_files(), *plan.without_bytes):
                 self._payloads.look(file, report)
             report.messages_hidden += self._lost_count(plan)

@@ -11,7 +11,7 @@ from lossless.ingest.match import MatchedMessage, match
 from lossless.model.times import parse_time, row_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
@@ -115,17 +115,10 @@ class ImportPlan:
         """Whether the conversation is new or gains something."""
         return self.target is None or self.gains
 
-    def new_messages(self) -> Iterator[RowValues]:
-        known = frozenset(self.messages)
-        for page in self.bundle.pages():
-            yield from (message for message in page if message["message_id"] not in known)
-
-    def known_parts(self) -> int:
-        """How many parts the existing messages have."""
-        if not self.messages:
-            return 0
-        pages = self.bundle.pages()
-        return sum(len(one["parts"]) for page in pages for one in page if one["message_id"] in self.messages)
+    def count_parts(self, *, known: bool) -> int:
+        """How many parts the existing messages have, or the new ones."""
+        messages = (message for page in self.bundle.pages() for message in page)
+        return sum(len(one["parts"]) for one in messages if (one["message_id"] in self.messages) == known)
 
     def new_files(self) -> list[RowValues]:
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
