@@ -383,7 +383,13 @@ def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
         if one["kind"] == "leaf" or not made_of:
             made_of = [] if direct else made_of
         if made_of:
-            done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
+            below = [done[source] for source in made_of]
+            done[id_] = one | _span(one, [it["earliest_at"] for it in below], [it["latest_at"] for it in below]) | {
+                "kind": "condensed", "depth": max(it["depth"] for it in below) + 1, "messages": [],
+                "descendant_count": sum(it["descendant_count"] + 1 for it in below),
+                "descendant_token_count": sum(it["token_count"] + it["descendant_token_count"] for it in below),
+                "source_message_token_count": sum(it["source_message_token_count"] for it in below),
+            }  # fmt: skip
         elif direct:
             times = [messages[message].created_at for message in direct]
             done[id_] = one | _span(one, times, times) | {
@@ -410,17 +416,6 @@ def sources_first(given: Mapping[str, RowValues]) -> list[str]:
             if not waiting[above]:
                 ready.append(above)
     return ready
-
-
-def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:
-    return {
-        "kind": "condensed",
-        "depth": max(source["depth"] for source in sources) + 1,
-        "descendant_count": sum(source["descendant_count"] + 1 for source in sources),
-        "descendant_token_count": sum(source["token_count"] + source["descendant_token_count"] for source in sources),
-        "source_message_token_count": sum(source["source_message_token_count"] for source in sources),
-        **_span(one, [source["earliest_at"] for source in sources], [source["latest_at"] for source in sources]),
-    }
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:

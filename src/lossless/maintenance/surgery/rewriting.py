@@ -26,7 +26,7 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
@@ -678,7 +678,9 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
         ask = summariser.ask(gate) if summariser.has_model else None
         while prolong():
             extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
-            summary = _next(archive, conversation_id, tried)
+            found = _stale(archive, conversation_id)
+            stale = {one.id for one in found}
+            summary = next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
             if summary is None:
                 break
             if ask is None or summary.model == EXTRACTIVE_MODEL:
@@ -698,12 +700,6 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
 
 def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
     return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
-
-
-def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Summary | None:
-    found = _stale(archive, conversation_id)
-    stale = {summary.id for summary in found}
-    return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
 
 
 @contextmanager
