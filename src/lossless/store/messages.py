@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +74,10 @@ class SearchIndex(TableAccess):
 
     queries = load_queries("index")
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
-        self._upstream: frozenset[str] | None = None
-
-    @property
+    @cached_property
     def upstream(self) -> frozenset[str]:
         """Upstream's search tables in this file; a live upstream may read them."""
-        if self._upstream is None:
-            self._upstream = frozenset(self._column("upstream_tables"))
-        return self._upstream
+        return frozenset(self._column("upstream_tables"))
 
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
         """Index messages that were just stored under consecutive ids."""

@@ -560,11 +560,6 @@ def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> 
     return blake2b(ascii(rest).encode() + text, digest_size=DIGEST_BYTES).digest()
 
 
-def _former_message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
-    """The digest of a message as archives have it that were written before `message_digest` was made faster."""
-    return digest_of([row, parts])
-
-
 def digest_triggers() -> Iterator[str]:
     """The triggers that record which rows our connection writes."""
     # A row may be recorded more than once: in a trigger, the outer statement's conflict clause takes precedence.
@@ -676,7 +671,8 @@ class RowDigests(TableAccess):
         """Messages that differ from what was written."""
         for page in self._pages("page", _DIGEST_PAGE, half=DIGEST_BYTES):
             differ = self._differing([row[0] for row in page], message_digest)
-            yield from self._differing(differ, _former_message_digest) if differ else ()
+            # archives that were written before `message_digest` was made faster have this one
+            yield from self._differing(differ, lambda row, parts: digest_of([row, parts])) if differ else ()
 
     def _differing(self, ids: Sequence[int], digest_function: _MessageDigest) -> list[int]:
         found = self._messages(ids, digest_function)

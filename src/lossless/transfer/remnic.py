@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
-    from lossless.store.bundles.other_programs import RemnicSession
     from lossless.transfer.merge_plan import ImportReport
 
 
@@ -296,7 +295,7 @@ class _RemnicExport:
         #: The selected sessions of Remnic; empty when all are.
         self._sessions = frozenset(remnic_session(one, options.session_by) for one in mine) or options.sessions
         self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
-        self._progress: dict[str, RemnicSession] = {}
+        self._session_progress = cache(file.session_progress)
         self._gained: set[str] = set()
         self._seen: set[str] = set()
         self._new: set[int] = set()
@@ -339,11 +338,6 @@ class _RemnicExport:
     def _names(self, bundle: bundles.Bundle) -> set[str]:
         """The names of a conversation in a filter: its run's id, its key, or its session in Remnic."""
         return {remnic_session(bundle.conversation, self._options.session_by), *session_names(bundle.conversation)}
-
-    def _session_progress(self, session: str) -> RemnicSession:
-        if session not in self._progress:
-            self._progress[session] = self._file.session_progress(session)
-        return self._progress[session]
 
     def _is_wanted(self, session: str) -> bool:
         return not self._sessions or session in self._sessions

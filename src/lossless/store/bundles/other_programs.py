@@ -30,18 +30,14 @@ REMNIC_TABLES = ("lcm_messages", "lcm_summary_nodes")
 
 def open_claw(path: str | Path) -> Archive:
     """Open a lossless-claw database, or one of our archives; an error lists every missing table."""
-    place = _file(path)
-    _check_tables(place, CLAW_TABLES, "lossless-claw")
-    archive = Archive.open(place, read_only=True)
+    archive = Archive.open(_checked(path, CLAW_TABLES, "lossless-claw"), read_only=True)
     archive.database.is_strict = True  # text is imported exactly, or not at all
     return archive
 
 
 def check_remnic(path: str | Path) -> Path:
     """The path of a Remnic database; an error lists every missing table."""
-    place = _file(path)
-    _check_tables(place, REMNIC_TABLES, "Remnic")
-    return place
+    return _checked(path, REMNIC_TABLES, "Remnic")
 
 
 @contextmanager
@@ -53,20 +49,18 @@ def explain_bad_text(source: str | Path) -> Iterator[None]:
         raise ArchiveCorrupt(f"source {str(source)!r} holds text that is not valid UTF-8 ({error.reason})") from error
 
 
-def _file(path: str | Path) -> Path:
+def _checked(path: str | Path, wanted: tuple[str, ...], program: str) -> Path:
+    """The path of a database with the tables of a program."""
     place = expand_path(path)
     if place.is_dir():
         raise BadInput(f"source {str(path)!r} is a folder, not a file")
     if not place.exists():
         raise BadInput(f"there is no source database at {str(path)!r}")
-    return place
-
-
-def _check_tables(place: Path, wanted: tuple[str, ...], program: str) -> None:
     with _foreign_file(place) as database:
         there = set(database.column(_TABLES))
     if missing := [table for table in wanted if table not in there]:
         raise NotAnArchive(f"Source database is missing {program} tables: {', '.join(missing)}")
+    return place
 
 
 _OPENCODE_QUERIES = load_queries("opencode")
@@ -222,9 +216,7 @@ class ClawFile(TableAccess):
         found = self._db.rows(_CLAW_QUERIES["integrity"])
         if found != [("ok",)]:
             raise ArchiveCorrupt(f"the new database is damaged: {found[0][0]}")
-        row = self._db.row(_CLAW_QUERIES["counts"])
-        assert row is not None
-        return tuple(row)
+        return self._db.rows(_CLAW_QUERIES["counts"])[0]
 
 
 def _indexed(content: str) -> str:
