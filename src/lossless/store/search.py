@@ -354,6 +354,8 @@ class FullTextSearch(TableAccess):
     """Reads for recall, which interprets the query. Never writes."""
 
     queries = load_queries("search")
+    #: The newest message, the further passages, and the summaries: about how many there are of each.
+    _sizes: Sql[[], tuple[int, int, int]] = Sql("row", "", "sizes")
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -403,10 +405,6 @@ class FullTextSearch(TableAccess):
     def count(self, match: str, limit: int = FEW_MATCHES) -> int:
         """How many index rows of messages match, counted up to one more than `limit`."""
         return self._count("count", {"match": match, "limit": limit + 1})
-
-    def _sizes(self) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = self._rows("sizes")[0]
-        return found
 
     def unread(self, where: SearchScope) -> list[int]:
         """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""

@@ -300,8 +300,7 @@ def import_archive(
         bring = partial(import_archive, source, checked=found)
         return import_redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
-    payloads = PayloadCopier(vault, folders)
-    merger = Merger(archive, payloads, options)
+    merger = Merger(archive, PayloadCopier(vault, folders), options)
     conversations: list[RowValues] = []
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))

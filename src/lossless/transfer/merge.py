@@ -476,8 +476,7 @@ def import_redacted(
         unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)
-            payloads = PayloadCopier(vault, (Path(folder),))
-            merger = Merger(archive, payloads, options)
+            merger = Merger(archive, PayloadCopier(vault, (Path(folder),)), options)
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())

@@ -20,12 +20,7 @@ from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import (
-    WHOLE_KINDS,
-    ListedTranscript,
-    open_transcript,
-    open_whole_transcripts,
-)
+from lossless.ingest.transcripts.reading import WHOLE_KINDS, ListedTranscript, open_transcript, open_whole_transcripts
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
