@@ -78,7 +78,7 @@ def engine(tmp_path: Path) -> lossless.Engine:
         ):
             engine.archive.database.run(statement)
         engine.archive.database.run("INSERT INTO notes_of_others (note) VALUES (?)", (f"so: {PHRASE}",))
-    engine.archive.index._upstream = None
+    vars(engine.archive.index).pop("upstream", None)
     engine.sync(SESSION, window())
     edited = window()
     edited[1]["content"] = f"1: {words(1)} {PHRASE} more"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lossless.maintenance.engine_parts import EngineGroup, forward
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
 from lossless.model.conversations import Conversation, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
@@ -18,7 +18,7 @@ from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.compaction.plan import CompactionDecision
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile, StoredMessage
-    from lossless.model.records import MessageRow, Page, PageStart, StoredBrief, SummaryRow, SummaryShape, TimeRange
+    from lossless.model.records import MessageRow, Page, PageStart, StoredBrief, SummaryRow, SummaryShape
     from lossless.recall.describe import Description
     from lossless.store.state import PinRow
 
@@ -78,9 +78,7 @@ class Browse(EngineGroup):
     conversation_id = forward(lambda parts: parts.archive.listings, Listings.find)
     get = forward(lambda parts: parts.archive.conversations, Conversations.get)
 
-    def find(self, session: SessionRef) -> Conversation | None:
-        """The active conversation of a session."""
-        return self._parts.find(session)
+    find = forward(lambda parts: parts, EngineParts.find)
 
     def family(self, session: SessionRef) -> list[Conversation]:
         """All conversations of a session, active first, then newest."""
@@ -112,23 +110,7 @@ class Browse(EngineGroup):
 
     # --- summaries ---
 
-    def summaries(
-        self,
-        limit: int,
-        start: PageStart | None = None,
-        *,
-        conversation_id: int | None = None,
-        depth: int | None = None,
-        kind: str | None = None,
-        span: TimeRange | None = None,
-        whole: bool = False,
-        within: Collection[int] | None = None,
-    ) -> Page[SummaryRow]:
-        """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
-        return self._archive.within(within).listings.summaries(
-            limit, start, conversation_id=conversation_id, depth=depth, kind=kind, span=span, whole=whole
-        )
-
+    summaries = forward(lambda parts: parts.archive.listings, Listings.summaries)
     summaries_by_id = forward(lambda parts: parts.archive.listings, Listings.summaries_by_id)
     summary = forward(lambda parts: parts.archive.summaries, Summaries.get)
     sources = forward(lambda parts: parts.archive.listings, Listings.sources)

@@ -19,7 +19,7 @@ from lossless.maintenance.prune import find_orphans
 from lossless.maintenance.repair import find_broken, is_stuck
 from lossless.maintenance.surgery import merge
 from lossless.model.records import IngestHealth
-from lossless.store.database import PASSAGE_BASE
+from lossless.store.database import PASSAGE_BASE, group_rows
 from lossless.store.maintenance.surgery import COUNT_RULES
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
 
@@ -192,10 +192,7 @@ def _changed(archive: Archive) -> Iterator[DoctorFinding]:
 
 def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
     checks = archive.checks
-    hanging: defaultdict[int, list[str]] = defaultdict(list)
-    for owner, _, item in checks.hanging():
-        hanging[owner].append(item)
-    for owner, items in hanging.items():
+    for owner, items in group_rows(checks.hanging(), lambda _, item: str(item)).items():
         more = ", which is" if len(items) == 1 else f" and {len(items) - 1:,} more items, which are"
         message = f"conversation {owner}: its context holds {items[0]}{more} not in the archive"
         is_said = checks.were_here([item for item in items if item.startswith("msg#")])
@@ -217,10 +214,7 @@ def _sources(checks: VerifyReads) -> Iterator[DoctorFinding]:
     if cycle := checks.cycle():
         message = f"summaries that are made of each other in a cycle: {len(cycle):,}, from {cycle[0]} on"
         yield DoctorFinding("sources.cycle", "problem", message, _RESTORE, ids=cycle)
-    bare: defaultdict[int, list[str]] = defaultdict(list)
-    for owner, summary_id in checks.without_sources():
-        bare[owner].append(summary_id)
-    for owner, ids in bare.items():
+    for owner, ids in group_rows(checks.without_sources(), str).items():
         message = f"conversation {owner}: summaries that have lost their sources: {len(ids):,}, from {ids[0]} on"
         remedy = _REBUILD if checks.is_folded(ids) else _RESTORE
         yield DoctorFinding("sources.missing", "problem", message, remedy, owner, ids)
@@ -243,10 +237,8 @@ def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
 
 
 def _broken_summaries(archive: Archive) -> Iterator[DoctorFinding]:
-    kinds: defaultdict[tuple[int, str], list[str]] = defaultdict(list)
-    for owner, id_, marker in find_broken(archive):
-        kinds[owner, marker].append(id_)
-    for (owner, kind), ids in kinds.items():
+    broken = (((owner, marker), id_) for owner, id_, marker in find_broken(archive))
+    for (owner, kind), ids in group_rows(broken, str).items():
         message = f"conversation {owner}: {len(ids)} broken summaries ({kind})"
         yield DoctorFinding(f"summary.{kind}", "warning", message, f"lcm doctor apply {owner} --confirm", owner, ids)
 

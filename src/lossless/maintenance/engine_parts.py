@@ -24,18 +24,23 @@ if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
 
+    from lossless.compaction import compactor
+    from lossless.compaction import summariser as summarisers
     from lossless.compaction.compactor import CompactionRequest, Compactor
     from lossless.compaction.plan import CompactionReason
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescriptionWorker, Summariser
     from lossless.files.vault import Vault
+    from lossless.ingest import requests
     from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
     from lossless.ingest.run import PayloadPolicy
     from lossless.llm.completion import Prompt
     from lossless.maintenance.backup import Backup
+    from lossless.maintenance.surgery import rewriting
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session
     from lossless.model.messages import Json, Message, StoredMessage
+    from lossless.recall import scope
     from lossless.settings import Settings
     from lossless.settings.event_log import EventLog
     from lossless.store.archive import Archive
@@ -55,6 +60,14 @@ class LazyModule:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(import_module(self._name), name)
+
+
+if not TYPE_CHECKING:
+    compactor = LazyModule("lossless.compaction.compactor")
+    requests = LazyModule("lossless.ingest.requests")
+    rewriting = LazyModule("lossless.maintenance.surgery.rewriting")
+    scope = LazyModule("lossless.recall.scope")
+    summarisers = LazyModule("lossless.compaction.summariser")
 
 
 class EngineGroup:
@@ -186,23 +199,19 @@ class EngineParts:
     @cached_property
     def loop(self) -> Compactor:
         """Decides when to compact, and compacts."""
-        from lossless.compaction.compactor import Compactor
-        from lossless.compaction.summariser import Summariser
-
-        summariser = self._summariser or Summariser(self.settings, self._complete)
-        return Compactor(self.archive, self.settings, summariser, self.clock)
+        summariser = self._summariser or summarisers.Summariser(self.settings, self._complete)
+        return compactor.Compactor(self.archive, self.settings, summariser, self.clock)
 
     @cached_property
     def describing(self) -> DescriptionWorker:
-        from lossless.compaction.summariser import DescriptionWorker
-
-        return DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
+        return summarisers.DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
 
     def load(self) -> None:
         """Load what writing needs, before threads share it."""
         _ = self.payloads, self.loop, self.describing
 
     def find(self, session: SessionRef) -> Conversation | None:
+        """The active conversation of a session."""
         return session if isinstance(session, Conversation) else self.archive.conversations.find(as_session(session))
 
     def conversation(self, session: SessionRef | int) -> Conversation:
@@ -229,25 +238,21 @@ class EngineParts:
     ) -> CompactionRequest:
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
-        from lossless.compaction.compactor import CompactionRequest
-
         tokens = budget or self.settings.default_token_budget
         found = self.conversation(session)
-        return CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
+        return compactor.CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
 
     def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
-        from lossless.compaction.compactor import learn_from_usage, record_reply_length
-
         id_, now = request.conversation.id, self.clock()
         assembled = self.sent.pop(id_, None)
         sent = assembled if sent is None else sent
         with self.archive.writing():
             self.archive.guards.observe_cache(id_, seen, self.archive.context_tokens(id_), now)
             if seen.prompt_tokens:
-                learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
+                compactor.learn_from_usage(self.archive, request, seen.prompt_tokens, sent, now)
             if seen.output_tokens:
-                record_reply_length(self.archive, id_, seen.output_tokens, now)
+                compactor.record_reply_length(self.archive, id_, seen.output_tokens, now)
 
     def no_writes(self, session: SessionRef) -> CompactionReason | None:
         """Why nothing of this session is stored, or None."""
@@ -295,16 +300,12 @@ class EngineParts:
     def extract_stale(self, conversation_id: int) -> None:
         """Extract summaries again whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.rewriting import extract_stale
-
-            extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
+            rewriting.extract_stale(self.archive, conversation_id, self.loop.summariser, self.clock())
 
     def write_stale(self, conversation_id: int) -> None:
         """Before a compaction, rewrite all summaries whose messages have changed."""
         if self.archive.summaries.stale(conversation_id):
-            from lossless.maintenance.surgery.rewriting import write_stale
-
-            write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
+            rewriting.write_stale(self.archive, conversation_id, self.loop.summariser, self.clock)
 
     def backups(self) -> Callable[[str], Path] | None:
         """How to copy the archive before it is changed; None without a file."""
@@ -423,21 +424,18 @@ class HostSupport(EngineGroup):
 
         `sent` is our estimate of its messages; the default is the last assembled prompt.
         """
-        from lossless.compaction.compactor import learn_from_usage
-
         request = self._parts.request(session, budget, model=model_name(model), overhead=overhead)
         assembled = self._parts.sent.pop(request.conversation.id, None)
         sent = assembled if sent is None else sent
         with self._archive.writing():
-            learn_from_usage(self._archive, request, prompt_tokens, sent, self._parts.clock(), was_refused=True)
+            now = self._parts.clock()
+            compactor.learn_from_usage(self._archive, request, prompt_tokens, sent, now, was_refused=True)
 
     def reply_reserve(self, session: SessionRef, window: int, max_output: int = 0) -> int:
         """The tokens of a window reserved for the reply, based on the session's replies so far."""
-        from lossless.compaction.compactor import reply_reserve
-
         found = self._parts.find(session)
         kept = None if found is None else self._archive.guards.history(found.id)
-        return reply_reserve(kept, window, max_output)
+        return compactor.reply_reserve(kept, window, max_output)
 
     def capacity(
         self, session: SessionRef, *, budget: int | None = None, model: ModelIdentity | str | None = None
@@ -447,10 +445,9 @@ class HostSupport(EngineGroup):
 
     def learn(self, model: str, estimated: int, reported: int, *, refused: bool = False) -> None:
         """Record the estimated tokens of a prompt, and what the model's provider counted or refused."""
-        from lossless.compaction.compactor import record_token_count
-
         with self._archive.writing():
-            record_token_count(self._archive, model, estimated, reported, self._parts.clock(), refused=refused)
+            now = self._parts.clock()
+            compactor.record_token_count(self._archive, model, estimated, reported, now, refused=refused)
 
     def last_prompt(self, model: str) -> str:
         """The sizes of a model's last prompt, as `keep_last_prompt` kept them; empty when there is none."""
@@ -471,21 +468,17 @@ class HostSupport(EngineGroup):
 
     def subagent_starts(self, parent: Session | str, child: str) -> Grant | None:
         """Let a sub-agent read what its parent may read, until it ends; None when there is nothing to read."""
-        from lossless.recall.scope import issue_for_child
-
         parent = as_session(parent)
         family = [] if self._parts.no_writes(parent) else self._archive.conversations.family(parent)
         if not family:
             return None
         ids = [conversation.id for conversation in family]
         limit = self._parts.settings.max_expand_tokens
-        return issue_for_child(self._archive, parent.name, child, ids, limit, self._parts.clock())
+        return scope.issue_for_child(self._archive, parent.name, child, ids, limit, self._parts.clock())
 
     def subagent_ended(self, child: str, *, deleted: bool = False) -> None:
         """A sub-agent has ended, and so has its read permission."""
-        from lossless.recall.scope import end_child_grants
-
-        end_child_grants(self._archive, child, self._parts.clock(), deleted=deleted)
+        scope.end_child_grants(self._archive, child, self._parts.clock(), deleted=deleted)
 
     # --- stored sessions ---
 
@@ -521,10 +514,8 @@ class HostSupport(EngineGroup):
 
     def messages(self, session: SessionRef, page: int = 500) -> Iterator[StoredMessage]:
         """All messages of a session in order, in batches."""
-        found, seq = self._parts.find(session), 0
-        while found is not None and (stored := self._archive.messages.in_order(found.id, seq, page)):
-            yield from stored
-            seq = stored[-1].seq
+        if (found := self._parts.find(session)) is not None:
+            yield from self._archive.messages.each(found.id, page)
 
     def newest_visible(self, session: SessionRef) -> StoredMessage | None:
         """The newest message that is in the context; None when a summary is newest, or it is empty."""
@@ -578,26 +569,19 @@ class HostSupport(EngineGroup):
     def request_history(self, window: Sequence[dict[str, Any]]) -> RequestHistory:
         """The history in a request, without what must not be kept."""
         from lossless.ingest.events import mask_bodies
-        from lossless.ingest.requests import RequestHistory
 
-        return RequestHistory(mask_bodies(self._archive, window))
+        return requests.RequestHistory(mask_bodies(self._archive, window))
 
     def stored_history(self, session: SessionRef) -> StoredHistory | None:
         """What a session's conversation shows now, for comparison with requests; None when there is none."""
-        from lossless.ingest.requests import StoredHistory
-
         found = self._parts.find(session)
-        return None if found is None else StoredHistory(self._archive, found.id)
+        return None if found is None else requests.StoredHistory(self._archive, found.id)
 
     def matching_sessions(self, request: RequestHistory, prefix: str) -> list[tuple[HistoryMatch, Session]]:
         """Recently used sessions with this prefix that a request belongs to, newest first."""
-        from lossless.ingest.requests import matching_sessions
-
-        return matching_sessions(self._archive, request, prefix, self._parts.clock())
+        return requests.matching_sessions(self._archive, request, prefix, self._parts.clock())
 
     def find_resent(self, session: SessionRef, window: Sequence[dict[str, Any]]) -> ResentRequest:
         """What of a request with new messages is already stored, because it was sent before."""
-        from lossless.ingest.requests import ResentRequest, find_resent
-
         found = self._parts.find(session)
-        return ResentRequest() if found is None else find_resent(self._archive, found.id, window)
+        return requests.ResentRequest() if found is None else requests.find_resent(self._archive, found.id, window)

@@ -8,10 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError
 from lossless.maintenance.engine_parts import EngineGroup, LazyModule, forward
 from lossless.model.conversations import as_session
 from lossless.store.conversations import Conversations, TranscriptRecords
+from lossless.store.database import only
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -273,10 +274,8 @@ class HostTranscripts(EngineGroup):
                 archive.conversations.set_cause(quarantine.id, "refused", now)
 
     def _waiting(self, conversation: Conversation, path: str, epochs: list[TranscriptDecision]) -> TranscriptDecision:
-        for epoch in epochs:
-            if (epoch.conversation_id, epoch.path) == (conversation.id, path):
-                return epoch
-        raise NotFound("transcript that is held back", path)
+        mine = (epoch for epoch in epochs if (epoch.conversation_id, epoch.path) == (conversation.id, path))
+        return only(mine, "transcript that is held back", path)
 
     def accept_quarantined(self, conversation_id: int) -> Conversation:
         """Make a quarantined conversation its session's active one; the former one is closed, and stays stored."""

@@ -420,11 +420,11 @@ class ContextItems(TableAccess):
         names = [id_ for id_ in summary_ids if isinstance(id_, str)]
         return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
 
-    def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> int:
-        """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`; returns how
-        many items. Starts a transaction if needed.
+    def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> None:
+        """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`.
+
+        Starts a transaction if needed.
         """
-        done = 0
         for id_ in self._column("stamped") if conversation_ids is None else conversation_ids:
             unreachable = self._unreachable(id_)
             if not unreachable and self._stamp(id_) is None:
@@ -443,8 +443,6 @@ class ContextItems(TableAccess):
                 gone += messages
                 self.close_gaps(id_)
                 self.log(id_, ContextChange("new", CLAW_ACTOR, None, tuple(gone), (), 0, tokens, tokens), now)
-                done += len(gone)
-        return done
 
     def _stamp(self, conversation_id: int) -> str | None:
         row = self._row("stamp", conversation_id=conversation_id)
@@ -559,10 +557,8 @@ class Summaries(TableAccess):
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
-        found: dict[str, tuple[SourceChange, ...]] = {}
-        for summary_id, message_id, kind, content in self._rows("changes_below", by_ids(summary_ids)):
-            found[summary_id] = (*found.get(summary_id, ()), (message_id, kind, content))
-        return found
+        found = group_rows(self._rows("changes_below", by_ids(summary_ids)), lambda *change: change)
+        return {summary_id: tuple(changes) for summary_id, changes in found.items()}
 
     def mark_new(
         self, new_id: str, sources: Sequence[ContextItem], since: tuple[int, int] | None, now: datetime

@@ -14,13 +14,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
-from lossless.errors import NotFound
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import Sql, TableAccess, column_time, load_queries, time_or_epoch
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, time_or_epoch
 from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.model.messages import Json, JsonObject
-    from lossless.store.database import Database, Params, Row
+    from lossless.store.database import Database, Row
     from lossless.store.messages import Messages
 
 
@@ -58,16 +57,16 @@ class Conversations(TableAccess):
     #: Name a conversation that has no title yet.
     give_title: Sql[[int, str], None] = Sql("run", "id title")
 
-    def _one(self, query: str, params: Params) -> Conversation | None:
-        row = self._row(query, params)
+    def _all(self, query: str, **values: object) -> list[Conversation]:
+        return [conversation_from_row(row) for row in self._rows(query, values)]
+
+    def _one(self, query: str, **values: object) -> Conversation | None:
+        row = self._row(query, values)
         return None if row is None else conversation_from_row(row)
 
     def get(self, conversation_id: int) -> Conversation:
         """One conversation; raises `NotFound`."""
-        found = self._one("by_id", {"id": conversation_id})
-        if found is None:
-            raise NotFound("conversation", conversation_id)
-        return found
+        return only(self._all("by_id", id=conversation_id), "conversation", conversation_id)
 
     def find(self, session: Session) -> Conversation | None:
         """The active conversation of a session: by its key, else by its run id.
@@ -76,11 +75,11 @@ class Conversations(TableAccess):
         """
         found = None
         if session.key and session.is_cron and session.id:
-            found = self._one("run_of_key", {"key": session.key, "session_id": session.id})
+            found = self._one("run_of_key", key=session.key, session_id=session.id)
         if found is None and session.key:
-            found = self._one("active_by_key", {"key": session.key})
+            found = self._one("active_by_key", key=session.key)
         if found is None and session.id:
-            by_run = self._one("active_by_session", {"session_id": session.id})
+            by_run = self._one("active_by_session", session_id=session.id)
             if by_run and (session.key is None or by_run.session_key in (None, session.key)):
                 found = by_run
         return found
@@ -115,7 +114,7 @@ class Conversations(TableAccess):
         """The conversation that was closed last under the same key before this one; none for runs of a cron job."""
         if conversation.session_key is None or conversation.session.is_cron:
             return None
-        return self._one("former", {"key": conversation.session_key, "id": conversation.id})
+        return self._one("former", key=conversation.session_key, id=conversation.id)
 
     def family(self, session: Session) -> list[Conversation]:
         """All conversations with the session's key (or its run id, without a key), active first.
@@ -124,9 +123,9 @@ class Conversations(TableAccess):
         """
         if not session.is_cron:
             query = "family_by_key" if session.key else "family_by_session"
-            found = self._rows(query, {"key": session.key} if session.key else {"session_id": session.id or ""})
-            if found:
-                return [conversation_from_row(row) for row in found]
+            names = {"key": session.key} if session.key else {"session_id": session.id or ""}
+            if found := self._all(query, **names):
+                return found
         active = self.find(session)
         return [active] if active else []
 
@@ -140,13 +139,12 @@ class Conversations(TableAccess):
 
     def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        names = {"session_id": active.session_id, "key": active.session_key}
-        return self.get(self._added("quarantine", names | {"now": row_time(now)}))
+        place = {"session_id": active.session_id, "key": active.session_key, "now": row_time(now)}
+        return self.get(self._added("quarantine", place))
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """Conversations of a session that are quarantined or were refused, newest first."""
-        values = {"session_id": conversation.session_id, "key": conversation.session_key}
-        return [conversation_from_row(row) for row in self._rows("quarantined_of", values)]
+        return self._all("quarantined_of", session_id=conversation.session_id, key=conversation.session_key)
 
     def quarantined(self) -> list[QuarantinedConversation]:
         """All conversations that are quarantined or were refused."""
@@ -157,9 +155,8 @@ class Conversations(TableAccess):
 
     def closed_for(self, conversation: Conversation, cause: str, limit: int) -> list[Conversation]:
         """Conversations of the same session that were closed for a cause, last first."""
-        values = {"key": conversation.session_key, "session_id": conversation.session_id}
-        found = self._rows("closed_for", values | {"cause": cause, "limit": limit})
-        return [conversation_from_row(row) for row in found]
+        key, run = conversation.session_key, conversation.session_id
+        return self._all("closed_for", key=key, session_id=run, cause=cause, limit=limit)
 
     def active_ids(self) -> list[int]:
         return self._column("active_ids")

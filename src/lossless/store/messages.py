@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
@@ -73,16 +74,10 @@ class SearchIndex(TableAccess):
 
     queries = load_queries("index")
 
-    def __init__(self, database: Database) -> None:
-        self._db = database
-        self._upstream: frozenset[str] | None = None
-
-    @property
+    @cached_property
     def upstream(self) -> frozenset[str]:
         """Upstream's search tables in this file; a live upstream may read them."""
-        if self._upstream is None:
-            self._upstream = frozenset(self._column("upstream_tables"))
-        return self._upstream
+        return frozenset(self._column("upstream_tables"))
 
     def add_messages(self, first: int, texts: Sequence[str], contents: Sequence[str]) -> None:
         """Index messages that were just stored under consecutive ids."""
@@ -103,8 +98,7 @@ class SearchIndex(TableAccess):
         self._insert(heads)
         if not rest:
             return
-        row = self._row("next_passage")
-        first: int = row[0] if row else 1
+        first: int = self._value("next_passage") or 1
         self._run_many(
             "add_passage",
             [(first + n, message_id, start, len(text)) for n, (message_id, start, text) in enumerate(rest)],
@@ -222,17 +216,14 @@ class SearchIndex(TableAccess):
             filled += len(rows)
         return filled
 
-    def renew_upstream(self) -> bool:
-        """Recreate upstream's damaged search tables, empty; returns whether any was. Needs a transaction."""
-        is_renewed = False
+    def renew_upstream(self) -> None:
+        """Recreate upstream's damaged search tables, empty. Needs a transaction."""
         for table in sorted(self.upstream):
             if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
                 definition = self._row("table_definition", name=table)
                 assert definition is not None
                 self._run(f"drop_{table}")
                 self._db.run(definition[0])
-                is_renewed = True
-        return is_renewed
 
     @property
     def _suffixes(self) -> list[str]:
@@ -246,27 +237,20 @@ class SearchIndex(TableAccess):
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
-        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        messages = self._rows("unindexed_messages", after=(mark[0] if mark else 0), limit=limit)
+        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         summaries = self._rows("unindexed_summaries", limit=limit)
-        return [row[0] for row in messages], [(row[0], column_text(row[1])) for row in summaries]
+        messages = self._column("unindexed_messages", after=after, limit=limit)
+        return messages, [(row[0], column_text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Record that all messages up to one are indexed, if they are; needs a transaction."""
-        mark = self._db.row(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        after = mark[0] if mark else 0
+        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
         if after < through and not self._row("gap", after=after, through=through):
             self.mark_caught_up(through)
 
     def mark_caught_up(self, through: int) -> None:
         """Record up to which message all are indexed; 0 has all messages checked. Needs a transaction."""
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
-
-
-_MESSAGE_QUERIES = load_queries("messages")
-_INSERT, _INSERT_EXTRAS = _MESSAGE_QUERIES["insert"], _MESSAGE_QUERIES["insert_extras"]
-_INSERT_PART, _INSERT_CONTEXT = _MESSAGE_QUERIES["insert_part"], _MESSAGE_QUERIES["insert_context"]
-_NEXT_PLACES = _MESSAGE_QUERIES["next_places"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,15 +312,13 @@ class Messages(TableAccess):
         """Append messages to a conversation: rows, parts, context and index, in the caller's transaction."""
         if not new:
             return Appended()
-        places = self._db.row(_NEXT_PLACES, {"conversation_id": conversation.id})
-        assert places is not None
-        first, seq, ordinal = places
+        first, seq, ordinal = self._rows("next_places", conversation_id=conversation.id)[0]
         contents, part_rows, skeletons = zip(*[pack_message(item.message) for item in new], strict=True)
         at = row_time(now)
         times = [at if item.created_at is now else row_time(item.created_at) for item in new]
         parts = [part_values(first + n, rows) if rows else [] for n, rows in enumerate(part_rows)]
-        self._db.run_many(
-            _INSERT,
+        self._run_many(
+            "insert",
             [
                 (first + n, conversation.id, seq + n, item.message.role, contents[n], item.message.tokens,
                  item.identity, item.sender, item.entry_id, times[n], item.event_key, item.file_id)
@@ -360,11 +342,11 @@ class Messages(TableAccess):
             extras.append((id_, item.fingerprint, digest, is_claimed, item.is_preamble, form, skeleton, estimate))
             tokens += message.tokens
             extra += max(0, estimate - message.tokens)
-        self._db.run_many(_INSERT_EXTRAS, extras)
+        self._run_many("insert_extras", extras)
         if any(parts):
-            self._db.run_many(_INSERT_PART, [row for some in parts for row in some])
+            self._run_many("insert_part", [row for some in parts for row in some])
         if in_context:
-            self._db.run_many(_INSERT_CONTEXT, [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
+            self._run_many("insert_context", [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
         self._index.add_messages(first, texts, contents)
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
@@ -486,6 +468,13 @@ class Messages(TableAccess):
             except ValueError as error:
                 raise unreadable_message(row[0], error) from error
         return [found[id_] for id_ in message_ids if id_ in found]
+
+    def each(self, conversation_id: int, page: int = 500) -> Iterator[StoredMessage]:
+        """All messages of a conversation, oldest first, read in batches."""
+        seq = 0
+        while stored := self.in_order(conversation_id, seq, page):
+            yield from stored
+            seq = stored[-1].seq
 
     def in_order(self, conversation_id: int, after_seq: int = 0, limit: int = 500) -> list[StoredMessage]:
         """A page of a conversation, oldest first."""

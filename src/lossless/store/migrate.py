@@ -343,8 +343,7 @@ def _backfill(database: Database) -> None:
         database.run(_QUERIES["fill_depths"])
     if "backfillSummaryMetadata" not in done:
         database.run(_QUERIES["fill_leaf_spans"])
-        deepest = database.row(_QUERIES["deepest"])
-        for depth in range(1, (deepest[0] if deepest else 0) + 1):
+        for depth in range(1, database.count(_QUERIES["deepest"]) + 1):
             database.run(_QUERIES["fill_condensed_spans"], {"depth": depth})
     if "backfillToolCallColumns" not in done:
         database.run(_QUERIES["fill_tool_columns"])

@@ -560,11 +560,6 @@ def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> 
     return blake2b(ascii(rest).encode() + text, digest_size=DIGEST_BYTES).digest()
 
 
-def _former_message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> bytes:
-    """The digest of a message as archives have it that were written before `message_digest` was made faster."""
-    return digest_of([row, parts])
-
-
 def digest_triggers() -> Iterator[str]:
     """The triggers that record which rows our connection writes."""
     # A row may be recorded more than once: in a trigger, the outer statement's conflict clause takes precedence.
@@ -611,10 +606,7 @@ class RowDigests(TableAccess):
     def settle(self) -> None:
         """Update the digests of all rows written in this transaction."""
         while found := self._rows("undigested", limit=_DIGEST_PAGE):
-            keys: dict[str, list[str]] = {}
-            for name, key in dict.fromkeys(row[1:] for row in found):
-                keys.setdefault(name, []).append(key)
-            for name, some in keys.items():
+            for name, some in group_rows(dict.fromkeys(row[1:] for row in found), str).items():
                 if name == _MESSAGES_NAME:
                     self._put_messages([int(key) for key in some])
                     continue
@@ -673,14 +665,14 @@ class RowDigests(TableAccess):
     @property
     def is_complete(self) -> bool:
         """Whether every row of our own tables has a digest, because the archive was new, or they were filled in."""
-        row = self._row("complete", name=COMPLETE_KEY)
-        return row is not None and row[0] == 1
+        return self._value("complete", name=COMPLETE_KEY) == 1
 
     def changed_messages(self) -> Iterator[int]:
         """Messages that differ from what was written."""
         for page in self._pages("page", _DIGEST_PAGE, half=DIGEST_BYTES):
             differ = self._differing([row[0] for row in page], message_digest)
-            yield from self._differing(differ, _former_message_digest) if differ else ()
+            # archives that were written before `message_digest` was made faster have this one
+            yield from self._differing(differ, lambda row, parts: digest_of([row, parts])) if differ else ()
 
     def _differing(self, ids: Sequence[int], digest_function: _MessageDigest) -> list[int]:
         found = self._messages(ids, digest_function)
@@ -711,9 +703,7 @@ class RowDigests(TableAccess):
     ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
-        parts: dict[int, list[list[object]]] = {}
-        for row in self._rows("parts", wanted):
-            parts.setdefault(row[0], []).append(_part(row[1:]))
+        parts = group_rows(self._rows("parts", wanted), lambda *part: _part(part))
         for row in self._rows("messages", wanted):
             yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
 

@@ -159,14 +159,9 @@ def is_stale(text: AnyText, indexed: str) -> bool:
     return text.digest is not None and index_digest(indexed) != text.digest[:8]
 
 
-def message_start(start: SearchPlace | None) -> dict[str, Any]:
-    """Where messages continue after a position: they come before summaries of the same time."""
-    return {"from_at": start.at if start else None, "from_id": start.id if start and start.what == "message" else 0}
-
-
-def summary_start(start: SearchPlace | None) -> dict[str, Any]:
-    """Where summaries continue after a position."""
-    id_ = start.id if start and start.what == "summary" else _LAST_ID
+def _behind(start: SearchPlace | None, what: TextKind) -> dict[str, Any]:
+    """Where texts of a kind continue after a position: messages come before summaries of the same time."""
+    id_ = start.id if start and start.what == what else 0 if what == "message" else _LAST_ID
     return {"from_at": start.at if start else None, "from_id": id_}
 
 
@@ -359,6 +354,8 @@ class FullTextSearch(TableAccess):
     """Reads for recall, which interprets the query. Never writes."""
 
     queries = load_queries("search")
+    #: The newest message, the further passages, and the summaries: about how many there are of each.
+    _sizes: Sql[[], tuple[int, int, int]] = Sql("row", "", "sizes")
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -408,10 +405,6 @@ class FullTextSearch(TableAccess):
     def count(self, match: str, limit: int = FEW_MATCHES) -> int:
         """How many index rows of messages match, counted up to one more than `limit`."""
         return self._count("count", {"match": match, "limit": limit + 1})
-
-    def _sizes(self) -> tuple[int, int, int]:
-        found: tuple[int, int, int] = self._rows("sizes")[0]
-        return found
 
     def unread(self, where: SearchScope) -> list[int]:
         """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
@@ -473,7 +466,7 @@ class FullTextSearch(TableAccess):
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[int], int | None]:
         """Matching messages, newest first, after a position; and how many there are, None when unknown."""
-        values = where.values | message_start(start) | {"match": match, "limit": limit}
+        values = where.values | _behind(start, "message") | {"match": match, "limit": limit}
         if self.count(match) <= FEW_MATCHES or not self.is_ordered():
             found = self._rows("newest_ids", values)
             return [row[0] for row in found], found[0][1] if found else 0
@@ -487,7 +480,8 @@ class FullTextSearch(TableAccess):
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
     ) -> tuple[list[str], int]:
         """Matching summaries, newest first, after a position; and how many there are."""
-        found = self._rows("newest_summaries", **where.values, **summary_start(start), match=match, limit=limit)
+        values = where.values | _behind(start, "summary") | {"match": match, "limit": limit}
+        found = self._rows("newest_summaries", values)
         return [row[0] for row in found], found[0][1] if found else 0
 
     def messages(self, ids: Iterable[int]) -> list[MessageText]:
@@ -533,7 +527,7 @@ class FullTextSearch(TableAccess):
 
     def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
         """The ids of all messages of a scope after a position."""
-        values = where.values | message_start(start)
+        values = where.values | _behind(start, "message")
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
             return sorted((self._column("all_ids", values)), reverse=True)
@@ -551,7 +545,7 @@ class FullTextSearch(TableAccess):
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:
         """All summaries of a scope after a position."""
-        ids = iter(self._column("all_summaries", **where.values, **summary_start(start)))
+        ids = iter(self._column("all_summaries", where.values | _behind(start, "summary")))
         while batch := list(islice(ids, _BATCH)):
             yield from self.summaries(batch)
 

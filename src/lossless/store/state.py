@@ -26,15 +26,7 @@ from lossless.model.context import QuoteSpan
 from lossless.model.masking import PhraseMarker, mark_cutter
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time, state_time
-from lossless.store.database import (
-    Database,
-    Sql,
-    TableAccess,
-    column_time,
-    load_queries,
-    row_values,
-    time_or_epoch,
-)
+from lossless.store.database import Database, Sql, TableAccess, column_time, load_queries, row_values, time_or_epoch
 from lossless.store.rows import json_object
 
 if TYPE_CHECKING:

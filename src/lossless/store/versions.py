@@ -14,7 +14,7 @@ from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import TableAccess, by_ids, group_rows, load_queries
+from lossless.store.database import TableAccess, by_ids, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -186,9 +186,7 @@ class Versions(TableAccess):
 
         `digest` is that of the original words; `message` may be without its payloads, with `notes` to restore them.
         """
-        role, current = self._current(message_id)
-        if role != message.role:
-            raise ValueError(f"message {message_id} is of role {role}, not {message.role}")
+        role, current = self._current(message_id, message.role)
         if digest == words_digest(current.message(role)):
             return False
         return self._add(message_id, role, StoredWording.of(message, notes), digest, current, kind, now) is not None
@@ -203,9 +201,7 @@ class Versions(TableAccess):
         are the same, and only other fields were updated. `new.message` may be without its payloads, with `notes` to
         restore them and `digest` for its original words.
         """
-        role, old = self._current(message_id)
-        if role != new.message.role:
-            raise ValueError(f"message {message_id} is of role {role}, not {new.message.role}")
+        role, old = self._current(message_id, new.message.role)
         fresh = StoredWording.of(new.message, notes)
         digest = digest or words_digest(new.message)
         old_digest = words_digest(old.message(role))
@@ -432,11 +428,11 @@ class Versions(TableAccess):
         names = ("message_id", *VERSION_COLUMNS)
         return [dict(zip(names, row, strict=True)) for row in self._rows("of", self._seen(message_ids))]
 
-    def _current(self, message_id: int) -> tuple[Role, StoredWording]:
-        row: Row | None = self._row("wording", message_id=message_id)
-        if row is None:
-            raise NotFound("message", message_id)
+    def _current(self, message_id: int, wanted: Role | None = None) -> tuple[Role, StoredWording]:
+        row: Row = only(self._rows("wording", message_id=message_id), "message", message_id)
         role, content, tokens, event_key, format_, skeleton = row
+        if wanted not in (None, role):
+            raise ValueError(f"message {message_id} is of role {role}, not {wanted}")
         parts = tuple(PartRow(*part) for part in self._rows("parts", message_id=message_id))
         return role, StoredWording(content, parts, skeleton, format_, event_key, tokens)
 

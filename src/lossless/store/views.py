@@ -45,7 +45,7 @@ from lossless.store.database import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.model.context import SummaryKind
@@ -295,10 +295,12 @@ class Listings(TableAccess):
     def summaries(
         self, limit: int, start: PageStart | None = None, *, conversation_id: int | None = None,
         depth: int | None = None, kind: str | None = None, span: TimeRange | None = None, whole: bool = False,
+        within: Collection[int] | None = None,
     ) -> Page[SummaryRow]:  # fmt: skip
-        """Summaries of one conversation or of all."""
+        """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
         values = conversation_range(conversation_id) | asdict(span or TimeRange()) | _behind(start)
-        values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": self.within}
+        shown = self.within if within is None else json.dumps(sorted(set(within)))
+        values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": shown}
         found = self._rows("summary_page", values)
         return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
 

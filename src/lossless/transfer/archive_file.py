@@ -32,9 +32,10 @@ from lossless.store.bundles import (
     fit_scalars,
     is_stale_mark,
     is_version,
+    part_rows,
     select_pruned,
 )
-from lossless.store.rows import PartRow, unpack_message
+from lossless.store.rows import unpack_message
 from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
 from lossless.transfer.merge import Merger, import_redacted
@@ -261,16 +262,9 @@ def _original(message: RowValues) -> object:
     """The original message, where content and parts are not all of it; for readers, not for import."""
     if message["skeleton"] is None:
         return None
-    parts = [
-        PartRow(
-            part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
-            part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
-        )
-        for part in message["parts"]
-    ]  # fmt: skip
-    values = message["role"], message["content"], message["token_count"], parts, message["skeleton"], message["format"]
+    texts = message["role"], message["content"], message["token_count"], part_rows(message)
     try:
-        return unpack_message(*values, None).original
+        return unpack_message(*texts, message["skeleton"], message["format"], None).original
     except ValueError:  # damaged, as `lcm verify` reports: the columns are exported unchanged
         return None
 
@@ -306,8 +300,7 @@ def import_archive(
         bring = partial(import_archive, source, checked=found)
         return import_redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
-    payloads = PayloadCopier(vault, folders)
-    merger = Merger(archive, payloads, options)
+    merger = Merger(archive, PayloadCopier(vault, folders), options)
     conversations: list[RowValues] = []
     for block in found.blocks:
         conversation = next(values for _, values in block_lines(place, block))

@@ -89,8 +89,9 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: merge_plan.ImportReport
 #: The cause of hiding an imported message when its own archive gave none.
 IMPORTED = "imported"
 _STATES = (
-    "last_windows", "ingest_state", "conversation_bootstrap_state", "conversation_compaction_telemetry",
-    "conversation_compaction_maintenance", "transcript_state", "transcript_records",
+    "transcript_epochs", "last_windows", "ingest_state", "conversation_bootstrap_state",
+    "conversation_compaction_telemetry", "conversation_compaction_maintenance", "transcript_state",
+    "transcript_records",
 )  # fmt: skip
 
 
@@ -229,10 +230,8 @@ class Merger:
         taken = self._writer.taken("summaries", [*again, *again.values()])
         for one in found:
             id_ = one["summary_id"]
-            name = id_
-            if (id_ in taken and taken[id_] != plan.target) or id_ in self._planned["summaries"]:
-                name = again[id_]
-            plan.names[id_] = name
+            is_used = (id_ in taken and taken[id_] != plan.target) or id_ in self._planned["summaries"]
+            name = plan.names[id_] = again[id_] if is_used else id_
             self._planned["summaries"].add(name)
             if name in taken:
                 plan.known_summaries += 1
@@ -266,10 +265,9 @@ class Merger:
                 f"the conversation of run {bundle.session!r} is imported as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
-        report.message_parts_skipped += plan.known_parts()
+        report.message_parts_skipped += plan.count_parts(known=True) if plan.messages else 0
         if report.dry_run:  # what is otherwise counted when it is written
-            if plan.new_count:
-                report.message_parts_inserted += sum(len(message["parts"]) for message in plan.new_messages())
+            report.message_parts_inserted += plan.count_parts(known=False) if plan.new_count else 0
             for file in (*plan.new_files(), *plan.without_bytes):
                 self._payloads.look(file, report)
             report.messages_hidden += self._lost_count(plan)
@@ -414,9 +412,9 @@ class Merger:
         pins = [row | {"message_id": plan.messages.get(row["message_id"])} for row in self._new_pins(plan)]
         real = [row for row in pins if row["message_id"] is not None or row["content"] is not None]
         numbers = self._writer.numbers("pins", [row.get("pin_id") for row in real])
-        for row, number in zip(real, numbers, strict=True):
-            self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number}])
-        return {row["pin_id"]: number for row, number in zip(real, numbers, strict=True) if "pin_id" in row}
+        numbered = list(zip(real, numbers, strict=True))
+        self._writer.put_beside("pins", conversation_id, [row | {"pin_id": number} for row, number in numbered])
+        return {row["pin_id"]: number for row, number in numbered if "pin_id" in row}
 
     def _put_other_rows(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> None:
         tables, writer = plan.bundle.tables, self._writer
@@ -450,15 +448,15 @@ class Merger:
         if not plan.keeps_numbers:  # the logs of merged conversations refer to messages that came with this one
             for source in merge_plan.merged_conversations(given) & self._emptied:
                 self._writer.forget_messages(self._came[source], merge_plan.LOST_REASON)
-        epochs = merge_plan.drop_column(tables.get("transcript_epochs", []), "epoch_id")
-        self._writer.put_beside("transcript_epochs", conversation_id, epochs)
         for table in _STATES:
             rows = tables.get(table, [])
             if table == "last_windows":
                 ends = ("first_message_id", "last_message_id")
                 rows = [row | {name: plan.messages.get(row[name]) for name in ends} for row in rows]
-            if table == "conversation_compaction_maintenance":
+            elif table == "conversation_compaction_maintenance":
                 rows = [row | {"running": 0} for row in rows]
+            elif table == "transcript_epochs":  # the archive assigns its own numbers
+                rows = [{name: value for name, value in row.items() if name != "epoch_id"} for row in rows]
             self._writer.put_beside(table, conversation_id, rows)
 
 
@@ -478,8 +476,7 @@ def import_redacted(
         unmasked = (*touched.left, *finish_forget(tools))
         with staged.reading():
             reader = BundleReader(staged.database)
-            payloads = PayloadCopier(vault, (Path(folder),))
-            merger = Merger(archive, payloads, options)
+            merger = Merger(archive, PayloadCopier(vault, (Path(folder),)), options)
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())

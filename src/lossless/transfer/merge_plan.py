@@ -11,7 +11,7 @@ from lossless.ingest.match import MatchedMessage, match
 from lossless.model.times import parse_time, row_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from datetime import datetime
 
     from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
@@ -115,17 +115,10 @@ class ImportPlan:
         """Whether the conversation is new or gains something."""
         return self.target is None or self.gains
 
-    def new_messages(self) -> Iterator[RowValues]:
-        known = frozenset(self.messages)
-        for page in self.bundle.pages():
-            yield from (message for message in page if message["message_id"] not in known)
-
-    def known_parts(self) -> int:
-        """How many parts the existing messages have."""
-        if not self.messages:
-            return 0
-        pages = self.bundle.pages()
-        return sum(len(one["parts"]) for page in pages for one in page if one["message_id"] in self.messages)
+    def count_parts(self, *, known: bool) -> int:
+        """How many parts the existing messages have, or the new ones."""
+        messages = (message for page in self.bundle.pages() for message in page)
+        return sum(len(one["parts"]) for one in messages if (one["message_id"] in self.messages) == known)
 
     def new_files(self) -> list[RowValues]:
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
@@ -170,11 +163,6 @@ def first_valid_time(given: object, other: str, now: datetime) -> str:
             continue
         return str(text)
     return row_time(now)
-
-
-def drop_column(rows: list[RowValues], name: str) -> list[RowValues]:
-    """Rows without their numbers: the archive assigns its own."""
-    return [{key: value for key, value in row.items() if key != name} for row in rows]
 
 
 #: Why a step of an imported log cannot be undone.
@@ -262,7 +250,17 @@ def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, 
     if not plan.keeps_places:
         raise ValueError("the positions of its messages have changed")
     ids = [[[_all(plan, [id_])[0], entry, event] for id_, entry, event in rows] for rows in detail["ids"]]
-    sources = [_source(plan, source) for source in detail["sources"]]
+    sources = [
+        source | _things(plan, source) | {
+            "id": plan.conversations.get(source["id"], source["id"]) if plan.keeps_numbers
+            else plan.conversations[source["id"]],
+            "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
+            "hidden": _all(plan, source["hidden"]),
+            "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
+            "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
+        }
+        for source in detail["sources"]
+    ]  # fmt: skip
     return detail | {"sources": sources, "ids": ids, "superseded": _all(plan, detail["superseded"])}
 
 
@@ -277,17 +275,6 @@ def _all(plan: ImportPlan, items: Sequence[int | str]) -> list[int | str]:
     if len(found) < len(items):
         raise ValueError("some of these were not imported")
     return found
-
-
-def _source(plan: ImportPlan, source: dict[str, Any]) -> dict[str, Any]:
-    id_ = source["id"]
-    return source | _things(plan, source) | {
-        "id": plan.conversations.get(id_, id_) if plan.keeps_numbers else plan.conversations[id_],
-        "context": [[ordinal, _all(plan, [item])[0]] for ordinal, item in source["context"]],
-        "hidden": _all(plan, source["hidden"]),
-        "pins": [plan.pins[pin] for pin in source["pins"] if pin in plan.pins],
-        "briefs": [[id_, status] for id_, status in source["briefs"] if id_ in plan.is_new["briefs"]],
-    }  # fmt: skip
 
 
 def align_messages(coming: Sequence[MessageKey], there: Sequence[MessageKey]) -> tuple[dict[MessageId, int], bool]:
@@ -396,7 +383,13 @@ def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
         if one["kind"] == "leaf" or not made_of:
             made_of = [] if direct else made_of
         if made_of:
-            done[id_] = one | _condensed([done[source] for source in made_of], one) | {"messages": []}
+            below = [done[source] for source in made_of]
+            done[id_] = one | _span(one, [it["earliest_at"] for it in below], [it["latest_at"] for it in below]) | {
+                "kind": "condensed", "depth": max(it["depth"] for it in below) + 1, "messages": [],
+                "descendant_count": sum(it["descendant_count"] + 1 for it in below),
+                "descendant_token_count": sum(it["token_count"] + it["descendant_token_count"] for it in below),
+                "source_message_token_count": sum(it["source_message_token_count"] for it in below),
+            }  # fmt: skip
         elif direct:
             times = [messages[message].created_at for message in direct]
             done[id_] = one | _span(one, times, times) | {
@@ -423,17 +416,6 @@ def sources_first(given: Mapping[str, RowValues]) -> list[str]:
             if not waiting[above]:
                 ready.append(above)
     return ready
-
-
-def _condensed(sources: Sequence[RowValues], one: RowValues) -> RowValues:
-    return {
-        "kind": "condensed",
-        "depth": max(source["depth"] for source in sources) + 1,
-        "descendant_count": sum(source["descendant_count"] + 1 for source in sources),
-        "descendant_token_count": sum(source["token_count"] + source["descendant_token_count"] for source in sources),
-        "source_message_token_count": sum(source["source_message_token_count"] for source in sources),
-        **_span(one, [source["earliest_at"] for source in sources], [source["latest_at"] for source in sources]),
-    }
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:

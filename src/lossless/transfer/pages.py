@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.model.context import Summary
-    from lossless.model.messages import Json, StoredMessage
+    from lossless.model.messages import Json
     from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import TransferOptions
@@ -54,7 +54,7 @@ def readable_messages(
     archive: Archive, conversation_id: int, hidden: dict[int | str, str]
 ) -> Iterator[ReadableMessage]:
     """The messages of a conversation, oldest first."""
-    for stored in iter_messages(archive, conversation_id):
+    for stored in archive.messages.each(conversation_id, _PAGE):
         parts = stored.message.parts
         inputs = [(part.name, part.input) for part in parts if isinstance(part, ToolCall)]
         calls = tuple(
@@ -73,18 +73,10 @@ def readable_messages(
         yield ReadableMessage(stored.id, stored.seq, role, at, text, thoughts, calls, attached, hidden.get(stored.id))
 
 
-def iter_messages(archive: Archive, conversation_id: int) -> Iterator[StoredMessage]:
-    """The stored messages of a conversation, oldest first, read in batches."""
-    after = 0
-    while page := archive.messages.in_order(conversation_id, after, _PAGE):
-        yield from page
-        after = page[-1].seq
-
-
 def _lines(write: WriteText, archive: Archive, vault: Vault | None, conversation_id: int) -> int:
     """Write each original message with its id and time, as `lcm append` reads it; returns how many."""
     count = 0
-    for stored in iter_messages(archive, conversation_id):
+    for stored in archive.messages.each(conversation_id, _PAGE):
         message = with_payloads(archive, vault, stored.message, archive.context.recipes([stored.id]).get(stored.id))
         if message.body is None and message.parts:
             body: dict[str, Json] = dict(formats.encode([message], "openclaw")[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
-    from lossless.store.bundles.other_programs import RemnicSession
     from lossless.transfer.merge_plan import ImportReport
 
 
@@ -296,8 +295,8 @@ class _RemnicExport:
         #: The selected sessions of Remnic; empty when all are.
         self._sessions = frozenset(remnic_session(one, options.session_by) for one in mine) or options.sessions
         self._report = RemnicReport(len(self._bundles), dry_run=options.dry_run)
-        self._progress: dict[str, RemnicSession] = {}
-        self._gained: dict[str, int] = {}
+        self._session_progress = cache(file.session_progress)
+        self._gained: set[str] = set()
         self._seen: set[str] = set()
         self._new: set[int] = set()
 
@@ -316,15 +315,20 @@ class _RemnicExport:
         at = {message: place for (_, message), place in self._places.items()}
         make = remnic_format.compatible_nodes if options.compat else remnic_format.faithful_nodes
         nodes, adopted = make(self._summaries, at, there, self._sessions, report)
-        self._put_nodes(nodes, adopted)
+        new = [node for node in nodes if not node.is_there]
+        report.summaries_inserted += len(new)
+        report.summaries_skipped += len(nodes) - len(new)
+        self._seen.update(node.session for node in nodes)
+        self._gained.update(node.session for node in new)
         if not options.dry_run:
+            self._file.add_nodes(map(self._node, new), adopted)
             self._file.index_since(marks)
             if not options.compat:
                 self._put_other_rows(nodes)
-            self._prove(nodes)
+            self._prove(new)
         # a boundary for each session that gained something, or that never got its own
         healed = {session for session in self._seen if not self._session_progress(session)[2]}
-        report.sessions_touched = sorted(set(self._gained) | healed)
+        report.sessions_touched = sorted(self._gained | healed)
         report.compaction_events_inserted = len(report.sessions_touched)
         for session in () if options.dry_run else report.sessions_touched:
             self._file.add_boundary(session, state_time(datetime.now(UTC)))
@@ -334,11 +338,6 @@ class _RemnicExport:
     def _names(self, bundle: bundles.Bundle) -> set[str]:
         """The names of a conversation in a filter: its run's id, its key, or its session in Remnic."""
         return {remnic_session(bundle.conversation, self._options.session_by), *session_names(bundle.conversation)}
-
-    def _session_progress(self, session: str) -> RemnicSession:
-        if session not in self._progress:
-            self._progress[session] = self._file.session_progress(session)
-        return self._progress[session]
 
     def _is_wanted(self, session: str) -> bool:
         return not self._sessions or session in self._sessions
@@ -373,7 +372,7 @@ class _RemnicExport:
             report.message_parts_inserted += len(parts)
             report.message_parts_skipped += sum(len(_real(message["parts"])) for message in page) - len(parts)
             if rows or parts:
-                self._gained[session] = self._gained.get(session, 0) + sum(int(str(row[4])) for row in rows)
+                self._gained.add(session)
             if not self._options.dry_run:
                 self._file.add_messages(rows, parts)
             if self._options.progress:
@@ -408,17 +407,6 @@ class _RemnicExport:
                 found.append(row)
         return found
 
-    def _put_nodes(self, nodes: Sequence[RemnicNode], adopted: list[tuple[str, str]]) -> None:
-        report, new = self._report, [node for node in nodes if not node.is_there]
-        report.summaries_inserted += len(new)
-        report.summaries_skipped += len(nodes) - len(new)
-        for node in nodes:
-            self._seen.add(node.session)
-        for node in new:
-            self._gained.setdefault(node.session, 0)
-        if not self._options.dry_run:
-            self._file.add_nodes([self._node(node) for node in new], adopted)
-
     def _node(self, node: RemnicNode) -> RowValues:
         one = node.summary
         at = one["latest_at"] or one["earliest_at"] or one["created_at"]
@@ -445,13 +433,12 @@ class _RemnicExport:
             rows = remnic_format.extra_table_rows(bundle, self._vault)
             self._file.put_beside(str(number), rows, edges, messages)
 
-    def _prove(self, nodes: Sequence[RemnicNode]) -> None:
+    def _prove(self, new: Sequence[RemnicNode]) -> None:
         """Read what was added; raises, and so rolls everything back, when it differs from the plan."""
         for bundle in self._bundles:
             session = remnic_session(bundle.conversation, self._options.session_by)
             if self._is_wanted(session) and bundle.keys:
                 self._prove_messages(bundle, {row["id"]: row for row in self._file.rows(session)})
-        new = [node for node in nodes if not node.is_there]
         for session in {node.session for node in new}:
             there = {node["id"]: node for node in self._file.nodes(session)}
             for node in (one for one in new if one.session == session):

@@ -136,7 +136,6 @@ def faithful_nodes(
     report: RemnicReport,
 ) -> RemnicNodes:
     """The exact graph: a summary is under the one made of it; the report names what is left out."""
-    nodes, adopted = list[RemnicNode](), list[tuple[str, str]]()
     spans: dict[str, RemnicNode] = {}
     for id_ in sources_first(summaries):
         one = summaries[id_]
@@ -152,14 +151,13 @@ def faithful_nodes(
         start, end = min(part.start for part in parts), max(part.end for part in parts)
         spans[id_] = RemnicNode(one, parts[0].session, start, end, 1 + max(part.depth for part in parts))
     above = _above(report, summaries, spans, sessions)
-    for id_, span in sorted(spans.items(), key=lambda item: (-item[1].depth, item[0])):
-        if sessions and span.session not in sessions:
-            continue
-        node = replace(span, parent=above.get(id_), is_there=id_ in there)
-        nodes.append(node)
-        if node.is_there and node.parent is not None and there[id_][1] is None:
-            adopted.append((id_, node.parent))
-    return nodes, adopted
+    nodes = [
+        replace(span, parent=above.get(id_), is_there=id_ in there)
+        for id_, span in sorted(spans.items(), key=lambda item: (-item[1].depth, item[0]))
+        if not sessions or span.session in sessions
+    ]
+    alone = [node for node in nodes if node.is_there and there[node.id][1] is None]
+    return nodes, [(node.id, node.parent) for node in alone if node.parent is not None]
 
 
 def _leaf(report: RemnicReport, one: RowValues, at: Mapping[MessageId, RemnicPosition]) -> RemnicNode | None:
@@ -384,8 +382,7 @@ def extra_table_rows(bundle: Bundle, vault: Vault | None) -> Iterator[tuple[str,
             yield table, str(n), dump_row(row)
 
 
-#: Remnic's names for parts of lossless-claw; a tool is a call or a result, all others keep their names.
-_KINDS = {"file": "file_read"}
+#: Remnic's kinds of parts that have other names in lossless-claw.
 _TYPES = {"tool_call": "tool", "tool_result": "tool", "file_read": "file", "file_write": "file"}
 _PART_TYPES = frozenset(
     ("text", "reasoning", "tool", "patch", "file", "subtask", "compaction", "step_start", "step_finish", "snapshot",
@@ -406,26 +403,19 @@ def known_role(given: object) -> str:
 def part_to_remnic(part: RowValues) -> RowValues:
     """A part of lossless-claw in Remnic's form; its payload has every non-empty column."""
     if "part_type" not in part:
-        payload = _object(part.get("payload"))
-        return {
-            "ordinal": part["ordinal"], "kind": part.get("kind", "tool_call"), "payload": compact_json(payload),
-            "tool_name": part.get("tool_name"), "file_path": part.get("file_path"),
-            "created_at": part.get("created_at"),
-        }  # fmt: skip
-    payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
+        payload, kind = _object(part.get("payload")), part.get("kind", "tool_call")
+        file, at = part.get("file_path"), part.get("created_at")
+    else:
+        payload = {name: value for name, value in part.items() if name not in _PLACE and value is not None}
+        file, at = part.get("file_name") or part.get("file_url"), None
+        # a tool is a call or a result; all other kinds but files keep their names
+        is_result = part.get("tool_output") is not None or part.get("tool_error") is not None
+        names = {"file": "file_read", "tool": "tool_result" if is_result else "tool_call"}
+        kind = names.get(part["part_type"], part["part_type"])
     return {
-        "ordinal": part["ordinal"], "kind": _kind(part), "payload": compact_json(payload),
-        "tool_name": part.get("tool_name"), "file_path": part.get("file_name") or part.get("file_url"),
-        "created_at": None,
+        "ordinal": part["ordinal"], "kind": kind, "payload": compact_json(payload),
+        "tool_name": part.get("tool_name"), "file_path": file, "created_at": at,
     }  # fmt: skip
-
-
-def _kind(part: RowValues) -> str:
-    kind: str = part["part_type"]
-    if kind != "tool":
-        return _KINDS.get(kind, kind)
-    is_result = part.get("tool_output") is not None or part.get("tool_error") is not None
-    return "tool_result" if is_result else "tool_call"
 
 
 def part_to_columns(part: RowValues, role: str) -> RowValues:
@@ -438,14 +428,9 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
         return place | {name: value for name, value in payload.items() if name != "message_id"}
     kind = str(part.get("kind") or "tool_call")
     part_type = _TYPES.get(kind, kind if kind in _PART_TYPES else "agent")
-    columns: RowValues = {
-        "part_type": part_type,
-        "tool_name": part.get("tool_name"),
-        "file_name": part.get("file_path"),
-    }
-    text = next((payload[name] for name in ("text", "content", "value") if isinstance(payload.get(name), str)), None)
+    columns = {"part_type": part_type, "tool_name": part.get("tool_name"), "file_name": part.get("file_path")}
     if part_type in ("text", "reasoning"):
-        columns["text_content"] = text or ""
+        columns["text_content"] = _text(payload, "text", "content", "value") or ""
     if kind == "tool_call":
         columns |= {"tool_call_id": _text(payload, "id", "call_id"), "tool_input": _some(payload, "input", "arguments")}
     if kind == "tool_result":
@@ -458,13 +443,10 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
 
 def _object(payload: object) -> dict[str, Any]:
     """A payload as an object; anything else becomes the value of one."""
-    value = payload
     if isinstance(payload, str):
-        try:
-            value = json.loads(payload)
-        except ValueError:
-            value = payload
-    return value if isinstance(value, dict) else {} if value is None else {"value": value}
+        with suppress(ValueError):
+            payload = json.loads(payload)
+    return payload if isinstance(payload, dict) else {} if payload is None else {"value": payload}
 
 
 def _text(payload: dict[str, Any], *names: str) -> str | None:

@@ -20,12 +20,7 @@ from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import (
-    WHOLE_KINDS,
-    ListedTranscript,
-    open_transcript,
-    open_whole_transcripts,
-)
+from lossless.ingest.transcripts.reading import WHOLE_KINDS, ListedTranscript, open_transcript, open_whole_transcripts
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
@@ -126,8 +121,13 @@ class TranscriptImporter:
                 if not self.again and (read := _read_before(self.parts.archive, state)):
                     yield from read
                 elif self.kind in WHOLE_KINDS:
-                    for session in open_whole_transcripts(file, self.kind):
-                        yield from self._import_session(session, advance)
+                    for whole in open_whole_transcripts(file, self.kind):
+                        session, found = _whole_session(self.parts.archive, whole)
+                        if found is None or self.again:
+                            yield from self._import_each(whole, [(None, session)], advance)
+                        else:
+                            place, id_, title = whole.state.path, found.id, found.title
+                            yield ImportOutcome(place, session, "up-to-date", conversation_id=id_, title=title)
                 else:
                     transcript = _opened(self.kind, file)
                     yield from self._import_each(
@@ -139,14 +139,6 @@ class TranscriptImporter:
                 reason = "an id or a name in it is no valid text: it has half of a surrogate pair"
                 yield ImportOutcome(file, Session(id=file.stem), "error", reason=reason)
             advance(size)
-
-    def _import_session(self, transcript: ListedTranscript, progress: Callable[[int], None]) -> Iterator[ImportOutcome]:
-        session, found = _whole_session(self.parts.archive, transcript)
-        if found is not None and not self.again:
-            path = transcript.state.path
-            yield ImportOutcome(path, session, "up-to-date", conversation_id=found.id, title=found.title)
-        else:
-            yield from self._import_each(transcript, [(None, session)], progress)
 
     def _import_each(
         self,
@@ -408,7 +400,28 @@ class LocalHistory:
 
 def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
     """The transcripts that programs keep on this machine, by their names, sizes and times alone."""
-    return [found for program in _LOCAL_PROGRAMS if (found := _local_history(places, *program)) is not None]
+    found: list[LocalHistory] = []
+    for name, kind, chosen_by, home, below in _LOCAL_PROGRAMS:
+        root = places.state_dir if kind == "openclaw" else places.home / home
+        variable, _, inside = chosen_by.partition("/")
+        if chosen := variable and places.variable(variable):
+            root = Path(chosen, inside)
+        if not root.is_dir():
+            continue
+        folders = tuple(sorted(place for pattern in below for place in root.glob(pattern)))
+        unseen: dict[Path, str] = {}
+        sizes: dict[Path, os.stat_result] = {}
+        for folder in folders:
+            for file in _in_folder(kind, folder, unseen) if folder.is_dir() else [folder]:
+                with suppress(OSError):
+                    status = file.stat()
+                    if stat.S_ISREG(status.st_mode):
+                        sizes[file.absolute()] = status
+        newest_first = sorted((-status.st_mtime, str(file), file) for file, status in sizes.items())
+        newest = datetime.fromtimestamp(-newest_first[0][0], UTC) if newest_first else None
+        files, total = tuple(file for _, _, file in newest_first), sum(status.st_size for status in sizes.values())
+        found.append(LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items())))
+    return found
 
 
 #: Where programs keep their transcripts: name, kind, the variable with a folder (and a folder below that one), else the
@@ -421,30 +434,6 @@ _LOCAL_PROGRAMS: tuple[tuple[str, str, str, str, tuple[str, ...]], ...] = (
     ("OpenCode", "opencode", "XDG_DATA_HOME/opencode", ".local/share/opencode", ("opencode*.db", "storage/session")),
     ("Gemini CLI", "gemini", "GEMINI_CLI_HOME/.gemini", ".gemini", ("tmp/*/chats",)),
 )
-
-
-def _local_history(
-    places: ProcessEnvironment, name: str, kind: str, variable: str, home: str, below: tuple[str, ...]
-) -> LocalHistory | None:
-    root = places.state_dir if kind == "openclaw" else places.home / home
-    variable, _, inside = variable.partition("/")
-    if chosen := variable and places.variable(variable):
-        root = Path(chosen, inside)
-    if not root.is_dir():
-        return None
-    folders = tuple(sorted(place for pattern in below for place in root.glob(pattern)))
-    unseen: dict[Path, str] = {}
-    sizes: dict[Path, os.stat_result] = {}
-    for folder in folders:
-        for file in _in_folder(kind, folder, unseen) if folder.is_dir() else [folder]:
-            with suppress(OSError):
-                status = file.stat()
-                if stat.S_ISREG(status.st_mode):
-                    sizes[file.absolute()] = status
-    files = tuple(sorted(sizes, key=lambda file: (-sizes[file].st_mtime, str(file))))
-    newest = datetime.fromtimestamp(sizes[files[0]].st_mtime, UTC) if files else None
-    total = sum(status.st_size for status in sizes.values())
-    return LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items()))
 
 
 def _why(error: OSError) -> str:

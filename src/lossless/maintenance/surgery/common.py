@@ -148,7 +148,7 @@ class ContextDiff:
 def diff_context(
     archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
 ) -> ContextDiff:
-    """What the changes between two points, log entries or moments, did; by default the last change."""
+    """What left the context and what entered it between two points of its log; by default, by the last change."""
     with archive.reading():
         operations = SurgeryWrites(archive)
         numbers = [point for point in (after, through) if isinstance(point, int)]

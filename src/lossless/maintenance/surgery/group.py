@@ -12,10 +12,9 @@ from lossless.maintenance.surgery.rewriting import DraftWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from datetime import datetime
 
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
-    from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport
+    from lossless.maintenance.surgery.common import BackupMaker, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, TransplantPlan
@@ -37,6 +36,7 @@ class Surgery(EngineGroup):
     plan_rewrite = forward_session(rewriting.plan_rewrite)
     plan_unfocus = forward_session(focus.plan_unfocus)
     focus_status = forward_session(focus.focus_status)
+    diff = forward_session(common.diff_context)
 
     def plan_transplant(
         self, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
@@ -49,12 +49,6 @@ class Surgery(EngineGroup):
         """What the newest transplant between two conversations copied, unless it was undone; None without one."""
         ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
         return merge.earlier_transplant(self._archive, *ids)
-
-    def diff(
-        self, session: SessionRef, after: int | datetime | None = None, through: int | datetime | None = None
-    ) -> ContextDiff:
-        """What left the context and what entered it between two points of its log; by default, by the last change."""
-        return common.diff_context(self._archive, self._parts.conversation_id(session), after, through)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""

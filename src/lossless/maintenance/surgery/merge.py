@@ -19,7 +19,7 @@ from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import MERGE_REASON, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import ContextItem, Summary
+    from lossless.model.context import ContextItem
     from lossless.model.messages import StoredFile
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import LogEntry
@@ -152,13 +152,13 @@ def apply_merge(
         for things in taken:  # everything of a source moves; its state for the next turn is deleted
             merging.move_messages(things["id"], target, things["offset"])
             merging.move_records(things["records"], things["id"], target, things["offset"])
-            merging.retire_briefs(things)
+            merging.retire_briefs([id_ for id_, _ in things["briefs"]])
             merging.move(things, target, things["id"])
             merging.move_keys(things["id"], target)
             merging.drop_states(things["id"])
         archive.context.set_items(target, [(n, item_id(item)) for n, item in enumerate(joined)], now)
         archive.context.hide(target, superseded, "superseded", now)
-        merging.request_sweep(target, now)
+        merging.request_sweep(target, now, MERGE_REASON)
         added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
         change = ContextChange(
@@ -252,7 +252,13 @@ def plan_transplant(
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
         below = SurgeryWrites(archive).below(roots)
         summaries = archive.summaries.many(below)
-        _refuse_duplicates(archive, summaries, target_id)
+        texts = SurgeryWrites(archive).summary_texts(target_id)
+        named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
+        known = archive.files.many(named)
+        there = {_digest(text, known): id_ for id_, text in texts.items()}
+        for summary in summaries:
+            if (twin := there.get(_digest(summary.content, known))) is not None:
+                raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
         places = archive.listings.message_places(
             sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)})
         )
@@ -315,16 +321,6 @@ def undo_transplant(archive: Archive, conversation_id: int, entry: LogEntry) -> 
     operations.remove_messages(conversation_id, entry.detail["messages"])
     operations.shift(conversation_id, -len(entry.detail["messages"]))
     archive.files.remove(set(entry.detail["files"]) - archive.files.referenced_ids())
-
-
-def _refuse_duplicates(archive: Archive, summaries: Sequence[Summary], target_id: int) -> None:
-    texts = SurgeryWrites(archive).summary_texts(target_id)
-    named = {id_ for text in (*texts.values(), *(one.content for one in summaries)) for id_ in file_ids_in(text)}
-    files = archive.files.many(named)
-    there = {_digest(text, files): id_ for id_, text in texts.items()}
-    for summary in summaries:
-        if (twin := there.get(_digest(summary.content, files))) is not None:
-            raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
 
 
 def _digest(text: str, files: Mapping[str, StoredFile]) -> bytes:

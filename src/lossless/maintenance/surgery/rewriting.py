@@ -26,7 +26,7 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
@@ -312,7 +312,7 @@ def plan_rewrite(
         ids = operations.all_of(conversation_id) if subtree is None else operations.below([subtree])
         found = archive.summaries.many(ids if summary_id is None else [summary_id])
         for id_ in filter(None, (summary_id, subtree)):
-            summary_in_conversation(archive, id_, conversation_id)
+            check_summary(archive, id_, conversation_id)
         if depth is not None:
             found = [summary for summary in found if summary.depth == depth]
         if extractive:
@@ -329,15 +329,14 @@ def plan_rewrite(
         return RewritePlan(conversation_id, targets, rule=rule, kept=kept, is_upward=upward)
 
 
-def summary_in_conversation(archive: Archive, summary_id: str, conversation_id: int) -> Summary:
-    """A summary of a conversation; raises NotFound or BadInput."""
+def check_summary(archive: Archive, summary_id: str, conversation_id: int) -> None:
+    """Raises NotFound or BadInput when a conversation does not have this summary."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
         raise BadInput(
             f"summary {summary_id!r} does not belong to conversation {conversation_id}: "
             f"it belongs to conversation {found.conversation_id}"
         )
-    return found
 
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
@@ -679,7 +678,9 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
         ask = summariser.ask(gate) if summariser.has_model else None
         while prolong():
             extract_stale(archive, conversation_id, summariser, clock(), everything=ask is None)
-            summary = _next(archive, conversation_id, tried)
+            found = _stale(archive, conversation_id)
+            stale = {one.id for one in found}
+            summary = next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
             if summary is None:
                 break
             if ask is None or summary.model == EXTRACTIVE_MODEL:
@@ -699,12 +700,6 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
 
 def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
     return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
-
-
-def _next(archive: Archive, conversation_id: int, tried: Collection[str]) -> Summary | None:
-    found = _stale(archive, conversation_id)
-    stale = {summary.id for summary in found}
-    return next((one for one in found if one.id not in tried and stale.isdisjoint(one.source_ids)), None)
 
 
 @contextmanager

@@ -21,7 +21,6 @@ from lossless.store.versions import VERSION_COLUMNS, MessageCopy, StoredWording
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from lossless.model.messages import Message
     from lossless.store.archive import Archive
     from lossless.store.database import Database
 
@@ -406,7 +405,13 @@ class BundleWriter(BundleReader):
 
     def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
         """Add messages with their parts, indexed, but not in a context."""
-        read = [_read(message) for message in messages]
+        read = [
+            unpack_message(
+                message["role"], message["content"], message["token_count"], part_rows(message), None,
+                message["format"], message["stable_event_key"],
+            )
+            for message in messages
+        ]  # fmt: skip
         texts = [indexed_text(decoded.content, decoded) for decoded in read]
         rows = [tuple(message[name] if name else conversation_id for name in _ROW) for message in messages]
         self._db.run_many(_MESSAGES["insert"], rows)
@@ -497,27 +502,21 @@ def _is_ours(given: Any) -> bool:
     return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
 
 
-def _part_rows(message: RowValues) -> list[PartRow]:
-    return [
+def part_rows(message: RowValues) -> tuple[PartRow, ...]:
+    """The parts of a message as they are stored."""
+    return tuple(
         PartRow(
             part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
             part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
         )
         for part in message["parts"]
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:
     """An existing message, for comparison with the incoming one."""
     wording = StoredWording(
-        message["content"], tuple(_part_rows(message)), message["skeleton"], message["format"],
+        message["content"], part_rows(message), message["skeleton"], message["format"],
         message["stable_event_key"], message["token_count"] or 0,
     )  # fmt: skip
     return MessageCopy(wording, message.get("versions", ()), is_other)
-
-
-def _read(message: RowValues) -> Message:
-    return unpack_message(
-        message["role"], message["content"], message["token_count"], _part_rows(message), None, message["format"],
-        message["stable_event_key"],
-    )  # fmt: skip

@@ -30,18 +30,14 @@ REMNIC_TABLES = ("lcm_messages", "lcm_summary_nodes")
 
 def open_claw(path: str | Path) -> Archive:
     """Open a lossless-claw database, or one of our archives; an error lists every missing table."""
-    place = _file(path)
-    _check_tables(place, CLAW_TABLES, "lossless-claw")
-    archive = Archive.open(place, read_only=True)
+    archive = Archive.open(_checked(path, CLAW_TABLES, "lossless-claw"), read_only=True)
     archive.database.is_strict = True  # text is imported exactly, or not at all
     return archive
 
 
 def check_remnic(path: str | Path) -> Path:
     """The path of a Remnic database; an error lists every missing table."""
-    place = _file(path)
-    _check_tables(place, REMNIC_TABLES, "Remnic")
-    return place
+    return _checked(path, REMNIC_TABLES, "Remnic")
 
 
 @contextmanager
@@ -53,20 +49,18 @@ def explain_bad_text(source: str | Path) -> Iterator[None]:
         raise ArchiveCorrupt(f"source {str(source)!r} holds text that is not valid UTF-8 ({error.reason})") from error
 
 
-def _file(path: str | Path) -> Path:
+def _checked(path: str | Path, wanted: tuple[str, ...], program: str) -> Path:
+    """The path of a database with the tables of a program."""
     place = expand_path(path)
     if place.is_dir():
         raise BadInput(f"source {str(path)!r} is a folder, not a file")
     if not place.exists():
         raise BadInput(f"there is no source database at {str(path)!r}")
-    return place
-
-
-def _check_tables(place: Path, wanted: tuple[str, ...], program: str) -> None:
     with _foreign_file(place) as database:
         there = set(database.column(_TABLES))
     if missing := [table for table in wanted if table not in there]:
         raise NotAnArchive(f"Source database is missing {program} tables: {', '.join(missing)}")
+    return place
 
 
 _OPENCODE_QUERIES = load_queries("opencode")
@@ -86,12 +80,15 @@ def opencode_sessions(path: Path) -> list[tuple[str, int, int]]:
 def opencode_messages(path: Path, session_id: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The messages of a session as id and JSON, each with its parts, oldest first."""
     with _foreign_file(path) as database, database.snapshot():
-        parts = defaultdict(list)
-        for row in database.rows(_OPENCODE_QUERIES["parts"], {"session_id": session_id}):
-            message_id, id_, data = map(column_text, row)  # SQLite keeps a value of any kind in any column
-            parts[message_id].append((id_, data))
-        messages = database.rows(_OPENCODE_QUERIES["messages"], {"session_id": session_id})
-        return [(id_, data, parts[id_]) for id_, data in (map(column_text, row) for row in messages)]
+        rows, messages = (
+            [
+                tuple(map(column_text, row))
+                for row in database.rows(_OPENCODE_QUERIES[query], {"session_id": session_id})
+            ]
+            for query in ("parts", "messages")
+        )  # SQLite keeps a value of any kind in any column
+        parts = group_rows(rows, lambda id_, data: (id_, data))
+        return [(id_, data, parts[id_]) for id_, data in messages]
 
 
 def _foreign_file(path: Path) -> closing[Database]:
@@ -112,9 +109,8 @@ class ReclaimableTables:
 
 def find_reclaimable(database: Database) -> ReclaimableTables:
     """What adopting the file would drop; read-only."""
-    tables = tuple(row[0] for row in database.rows(_ADOPT_QUERIES["tables"]))
-    taken = database.row(_ADOPT_QUERIES["bytes"]) if tables else None
-    return ReclaimableTables(tables, taken[0] if taken else 0)
+    tables = tuple(database.column(_ADOPT_QUERIES["tables"]))
+    return ReclaimableTables(tables, database.count(_ADOPT_QUERIES["bytes"]) if tables else 0)
 
 
 @contextmanager
@@ -220,9 +216,7 @@ class ClawFile(TableAccess):
         found = self._db.rows(_CLAW_QUERIES["integrity"])
         if found != [("ok",)]:
             raise ArchiveCorrupt(f"the new database is damaged: {found[0][0]}")
-        row = self._db.row(_CLAW_QUERIES["counts"])
-        assert row is not None
-        return tuple(row)
+        return self._db.rows(_CLAW_QUERIES["counts"])[0]
 
 
 def _indexed(content: str) -> str:
@@ -272,7 +266,7 @@ class RemnicFile(TableAccess):
 
     def check(self) -> None:
         """Raises when the file is a database of another program."""
-        there = {row[0] for row in self._db.rows(_TABLES)}
+        there = set(self._db.column(_TABLES))
         if there and not there & {"lcm_messages", "lcm_meta"}:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
@@ -314,7 +308,7 @@ class RemnicFile(TableAccess):
         self._run("index_messages", after=marks[0])
         self._run("index_nodes", after=marks[1])
 
-    def add_nodes(self, nodes: Sequence[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
+    def add_nodes(self, nodes: Iterable[bundles.RowValues], adopted: Iterable[tuple[str, str]]) -> None:
         """Add summaries, parents first; then existing ones without a parent get theirs."""
         self._run_many("add_node", nodes)
         self._run_many("adopt_node", [{"id": id_, "parent_id": above} for id_, above in adopted])

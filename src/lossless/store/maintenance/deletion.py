@@ -194,10 +194,6 @@ class ArchiveRemover(TableAccess):
         """The ids of all messages, in batches."""
         return ([row[0] for row in page] for page in self._pages("message_ids", size))
 
-    @property
-    def message_count(self) -> int:
-        return self._count("count")
-
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
         return self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))

@@ -488,8 +488,7 @@ class VerifyReads(TableAccess):
         return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        row = self._row("folded", by_ids(summary_ids))
-        return row is not None and row[0] == len(summary_ids)
+        return self._value("folded", by_ids(summary_ids)) == len(summary_ids)
 
     def hanging(self) -> list[tuple[int, int, str]]:
         """Context items without a message or summary: conversation, ordinal, item."""

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
-from lossless.model.times import state_time
 from lossless.store.context import item_id
-from lossless.store.database import Sql, TableAccess, by_ids, load_queries
+from lossless.store.database import Sql, TableAccess, by_ids, load_queries, only
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -97,6 +96,10 @@ class SurgeryWrites(TableAccess):
     wrong_counters: Sql[[], list[int]] = Sql("column")
     #: Correct the counters of a conversation; its size is recomputed later.
     count_conversation: Sql[[int], None] = Sql("run", "conversation_id", "count")
+    #: Deactivate briefs.
+    retire_briefs: Sql[[Sequence[str]], None] = Sql("run", "ids")
+    #: Request a compaction, with its reason.
+    request_sweep: Sql[[int, datetime, str], None] = Sql("run", "conversation_id now reason")
     #: What uses a summary: `context`, `hidden`, `brief`, or ids of summaries made of it.
     uses: Sql[[str], list[str]] = Sql("column", "id")
     #: One of some copies that something outside of them and the conversation's context uses, and its user.
@@ -133,9 +136,7 @@ class SurgeryWrites(TableAccess):
         return found
 
     def state(self, summary_id: str) -> FormerSummary:
-        row = self._row("state", id=summary_id)
-        if row is None:
-            raise NotFound("summary", summary_id)
+        row: Row = only(self._rows("state", id=summary_id), "summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
         sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
         columns, briefs = base_columns("summaries"), self._rows("brief_links", id=summary_id)
@@ -190,25 +191,19 @@ class SurgeryWrites(TableAccess):
 
     def replace_run(
         self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
-    ) -> tuple[int, int]:
-        """Replace a run of ordinals by items; later items move up when more space is needed.
-
-        Returns from which ordinal on items moved, and by how much.
-        """
+    ) -> None:
+        """Replace a run of ordinals by items; later items move up when more space is needed."""
         self._run("take_out", conversation_id=conversation_id, first=first, last=last)
         following: int | None = self._value("next_after", conversation_id=conversation_id, ordinal=first)
-        shift = 0 if following is None else max(0, first + len(items) - following)
-        if shift and following is not None:
+        if following is not None and (shift := first + len(items) - following) > 0:
             self._run("shift_from", conversation_id=conversation_id, ordinal=following, by=shift)
             self._run("shift_back", conversation_id=conversation_id)
         for n, item in enumerate(items):
             self._archive.context.put(conversation_id, first + n, item, now)
         self._run("forget_tokens", conversation_id=conversation_id)
-        return (following or 0, shift)
 
     def brief_owner(self, id_: str) -> int | None:
-        row = self._row("briefs", by_ids([id_]))
-        return None if row is None else int(row[1])
+        return next((int(owner) for _, owner, *_ in self._rows("briefs", by_ids([id_]))), None)
 
     def wrong_contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
@@ -304,9 +299,6 @@ class SurgeryWrites(TableAccess):
             ids = [item[0] if thing == "briefs" else item for item in things[thing]]
             self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
 
-    def retire_briefs(self, things: dict[str, Any]) -> None:
-        self._run("retire_briefs", ids=json.dumps([id_ for id_, _ in things["briefs"]]))
-
     def revive_briefs(self, things: dict[str, Any]) -> None:
         self._run_many("set_brief_status", [(status, id_) for id_, status in things["briefs"]])
 
@@ -315,9 +307,6 @@ class SurgeryWrites(TableAccess):
         for name in self.queries:
             if name.startswith("state."):
                 self._run(name, conversation_id=conversation_id)
-
-    def request_sweep(self, conversation_id: int, now: datetime) -> None:
-        self._run("request_sweep", conversation_id=conversation_id, now=state_time(now), reason=MERGE_REASON)
 
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files of messages: payloads that were moved out, or copies of their text."""
@@ -340,10 +329,8 @@ class SurgeryWrites(TableAccess):
     def index_copies(self, message_ids: Sequence[int]) -> None:
         for start in range(0, len(message_ids), _PAGE):
             for stored in self._archive.messages.many(message_ids[start : start + _PAGE]):
-                index = self._archive.index
-                index.reindex_message(stored.id, stored.message.content, stored.message)
-                if "messages_fts" in index.upstream:
-                    index.add_upstream([(stored.id, stored.message.content)])
+                self._index.reindex_message(stored.id, stored.message.content, stored.message)
+                self._index.replace_upstream(stored.id, stored.message.content)
 
     def rename_files(self, message_id: int, names: Mapping[str, str]) -> None:
         """Make a copied message refer to copied files: in its mark, and in text and recipe."""
@@ -366,8 +353,8 @@ class SurgeryWrites(TableAccess):
         for query in ("delete_context_messages", "delete_hidden"):
             self._run(query, conversation_id=conversation_id, ids=ids)
         for id_ in message_ids:
-            self._archive.index.drop_message(id_)
-        if "messages_fts" in self._archive.index.upstream:
+            self._index.drop_message(id_)
+        if "messages_fts" in self._index.upstream:
             self._run_many("delete_upstream_message", [{"id": id_} for id_ in message_ids])
         if TrigramIndex(self._db).is_there:
             self._run("delete_trigrams", ids=ids)

@@ -3,9 +3,6 @@
 -- name: message_ids
 SELECT message_id FROM messages WHERE message_id > :after ORDER BY message_id LIMIT :limit;
 
--- name: count
-SELECT count(*) FROM messages;
-
 -- name: of_conversations
 SELECT message_id FROM messages WHERE conversation_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id;
 
