@@ -307,6 +307,14 @@ def _speaks(text: str) -> Body:
     return {"role": "user" if text.startswith("u") else "assistant", "content": text}
 
 
+def test_a_first_message_under_another_id_takes_the_place_of_the_old_one(desk: Desk) -> None:
+    session = desk.session()
+    for first in ("u0 one0 two0 three0", "u3 one3 two3 three3"):
+        texts = [first, "a1 one1 two1 three1", "u2 one2 two2 three2"]
+        desk.engine.sync(session, [Incoming(_speaks(text), entry_id=text) for text in texts])
+        assert context(desk.engine, session) == texts
+
+
 @given(data=st.data(), with_ids=st.booleans())
 def test_edits_take_the_place_of_what_was_said(desk: Desk, data: st.DataObject, with_ids: bool) -> None:
     """Rule: a window with something in common is the context, whatever was edited in it; no text is lost or doubled."""

@@ -37,7 +37,6 @@ _NEAR = 4
 _FEW = 4
 #: A user message, an answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
-
 _SPEAKERS = ("user", "assistant")
 #: Roles, and whether very short, of messages that say which branch it is.
 _BRANCH_SIGNS = (("user", False), ("user", True), ("assistant", False))
@@ -173,7 +172,7 @@ class _Matcher:
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
-            is_there = self._begins_as_before() or len(found) < len(self.chain)
+            is_there = self._begins_as_before(self.pair.may_be) or len(found) < len(self.chain)
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
@@ -409,11 +408,12 @@ class _Matcher:
     def _is_behind_new(self, w: int) -> bool:
         return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
-    def _begins_as_before(self) -> bool:
-        """Whether the messages before the first certain one may be those of the last window."""
+    def _begins_as_before(self, may_be: Callable[[int, int], bool] | None = None) -> bool:
+        """Whether as many messages precede the first certain one as in the last window, and each may be its row."""
         w, s = self.chain[0] if self.chain else (0, 0)
         head = [one for one in sorted(self.last or ()) if one < s]
-        return bool(self.chain and self.last) and len(head) == w and all(map(self.pair.may_be, range(w), head))
+        is_as_long = bool(self.chain and self.last) and len(head) == w
+        return is_as_long and (may_be is None or all(map(may_be, range(w), head)))
 
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.
