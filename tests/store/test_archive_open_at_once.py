@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import apsw
 import pytest
 
 from lossless.errors import ArchiveLocked
@@ -55,3 +57,17 @@ def test_a_new_file_that_stays_locked_is_refused_in_time(tmp_path: Path) -> None
     with database.transaction(exclusive=True), pytest.raises(ArchiveLocked):
         Archive.open(tmp_path / "lcm.db", busy_timeout_ms=50)
     database.close()
+
+
+def test_reading_waits_for_a_process_that_holds_the_file_for_a_moment(tmp_path: Path) -> None:
+    """The last one that closes a file does, while it empties the log."""
+    path = tmp_path / "lcm.db"
+    Archive.open(path).close()
+    holder = apsw.Connection(str(path))
+    holder.execute("PRAGMA journal_mode = DELETE; BEGIN EXCLUSIVE").fetchall()
+    with pytest.raises(ArchiveLocked):
+        Archive.open(path, read_only=True, busy_timeout_ms=10)
+    leaving = threading.Timer(0.3, holder.close)
+    leaving.start()
+    Archive.open(path, read_only=True).close()
+    leaving.join()

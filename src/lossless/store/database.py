@@ -293,7 +293,6 @@ class Database:
         flags = apsw.SQLITE_OPEN_READONLY if self.read_only else apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
         try:
             connection = self._open_file(flags)
-            connection.set_busy_timeout(self.busy_timeout_ms)
             connection.convert_binding = _bound
             # Without this, a query over a table with partial indexes is prepared again for every binding.
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
@@ -313,6 +312,7 @@ class Database:
             with suppress(OSError):  # it exists, or SQLite reports the error; the log next to it gets the same mode
                 create_private_file(self.path)
         connection = apsw.Connection(self.path, flags=flags, statementcachesize=256)
+        connection.set_busy_timeout(self.busy_timeout_ms)  # the last process that closes it holds it for a moment
         if self.read_only and not self._is_memory:
             try:
                 connection.execute("PRAGMA schema_version").fetchall()
@@ -322,6 +322,7 @@ class Database:
                 connection.close()
                 place = f"{Path(self.path).as_uri()}?immutable=1"
                 connection = apsw.Connection(place, flags=flags | apsw.SQLITE_OPEN_URI, statementcachesize=256)
+                connection.set_busy_timeout(self.busy_timeout_ms)
         return connection
 
     @contextmanager
@@ -333,7 +334,6 @@ class Database:
             return
         try:
             connection = self._open_file(apsw.SQLITE_OPEN_READONLY)
-            connection.set_busy_timeout(self.busy_timeout_ms)
         except apsw.Error as error:
             raise refused(error, self.path) from error
         try:
