@@ -202,19 +202,6 @@ class Vault:
         """Like `read`, but never splits a character: the piece is a little shorter instead."""
         return _whole_characters(self.read(file, start, max_bytes))
 
-    def read_lines(
-        self, file: StoredFile, first: int, last: int | None = None, max_bytes: int | None = None
-    ) -> FilePiece:
-        """The lines `first` to `last`, counted from 1, both included; cut between characters at `max_bytes`."""
-        if first < 1 or (last is not None and last < first):
-            raise BadInput(f"lines are counted from 1, and the last is not before the first: {first} to {last}")
-        _check_range(0, max_bytes)
-        with self._opened(file) as handle:
-            begin = _line_start(handle, first - 1)
-            end = os.fstat(handle).st_size if last is None else _line_start(handle, last - first + 1, begin)
-            length = end - begin if max_bytes is None else min(max_bytes, end - begin)
-            return _whole_characters(_piece(handle, begin, length))
-
     def place_of(self, file: StoredFile) -> Path:
         """The path of a file's bytes below the root."""
         root, names = self._inside(file)
@@ -348,23 +335,6 @@ def _all(handle: int, length: int | None = None) -> bytes:
         chunks.append(chunk)
         remaining -= len(chunk)
     return b"".join(chunks)
-
-
-def _line_start(handle: int, breaks: int, start: int = 0) -> int:
-    """Where the line after so many line breaks from `start` begins; the end of the file when there are fewer."""
-    os.lseek(handle, start, os.SEEK_SET)
-    at = start
-    while breaks > 0 and (chunk := os.read(handle, _CHUNK)):
-        count = chunk.count(b"\n")
-        if count < breaks:
-            breaks -= count
-            at += len(chunk)
-            continue
-        place = -1
-        for _ in range(breaks):
-            place = chunk.index(b"\n", place + 1)
-        return at + place + 1
-    return at
 
 
 def _check_range(start: int, length: int | None) -> None:

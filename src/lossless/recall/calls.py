@@ -168,14 +168,13 @@ def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCall
         scope = Scope("grant", ())
     asks = (question.prompt, question.query or "")
     box = replace(box, asking=_question_ids(box, caller), questions=asks)  # readers are not shown what asks
-    found = answering.answer(box, question, scope, caller)
-    details = found.details | ({"warning": scope.warning} if scope.warning else {})
+    details = answering.answer(box, question, scope, caller) | ({"warning": scope.warning} if scope.warning else {})
     text = json.dumps(details, ensure_ascii=False)
     if len(text) > MAX_RESULT_CHARS and "answer" in details:  # it is cut, so that they stay JSON
         rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
         space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
-        text = json.dumps(rest | {"answer": found.text[: max(0, space)]}, ensure_ascii=False)
-    return ToolCallResult(text, details, is_error=found.error is not None)
+        text = json.dumps(rest | {"answer": details["answer"][: max(0, space)]}, ensure_ascii=False)
+    return ToolCallResult(text, details, is_error="error" in details)
 
 
 def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
