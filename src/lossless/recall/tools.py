@@ -1,5 +1,4 @@
-"""The tools for agents, declared once: parameters, JSON schemas, argument checks, the toolbox and the documentation
-page.
+"""The tools for agents, declared in `tools.toml`: schemas, argument checks, the toolbox and the documentation page.
 
 `python -m lossless.recall.tools docs/reference/tools.md` writes the page; with `--check` it only reports whether
 the page is current.
@@ -11,19 +10,20 @@ import json
 import re
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput, LosslessError
 from lossless.model.conversations import Session, as_session
-from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
 from lossless.model.times import parse_time
 from lossless.recall import calls
-from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
+from lossless.recall.calls import ToolCallResult, error_result, error_to_result
 from lossless.recall.describe import vault_opener
 from lossless.recall.evidence import grep_without_question
 from lossless.recall.scope import Caller, visible_conversations
@@ -32,7 +32,7 @@ from lossless.settings import Settings
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
@@ -191,21 +191,6 @@ def _shown_value(value: object) -> str:
 ToolFunction: TypeAlias = "Callable[[Toolbox, Arguments, Caller], ToolCallResult]"
 
 _ANYONE = Caller()
-_WHERE = (
-    Parameter("conversationId", "integer", "Look only at this conversation.", minimum=1),
-    Parameter(
-        "allConversations",
-        "boolean",
-        "Look at all conversations instead of this session and its earlier ones.",
-        default=False,
-    ),
-)
-_CURSOR = Parameter("cursor", "string", "Go on where an earlier result stopped: the cursor that it gave.")
-
-
-def _most_tokens(what: str) -> Parameter:
-    help_ = f"The most tokens of {what}; the setting recallMaxTokens else."
-    return Parameter("maxTokens", "integer", help_, minimum=1, maximum=100_000, clamps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,159 +213,24 @@ class Tool:
         }
 
 
-#: What a model gets with its conversation, in every host.
-TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "lcm_grep",
-        "Find where something was said: in messages, summaries or stored files, of this session and its earlier "
-        "ones. Returns ids and short quotes; lcm_describe opens an id.",
-        (
-            Parameter("pattern", "string", "What to look for: a regular expression, or words.", required=True),
-            Parameter(
-                "mode",
-                "string",
-                'How to read the pattern. "regex": exact strings, identifiers, paths, error codes. "full_text": words, '
-                'one to three telling ones, or a "quoted phrase".',
-                default="regex",
-                choices=("regex", "full_text"),
-            ),
-            Parameter(
-                "scope", "string", "Where to look.", default="both", choices=("messages", "summaries", "both", "files")
-            ),
-            Parameter("fileIds", "strings", 'Only these files; for scope="files".', default=()),
-            *_WHERE,
-            Parameter("since", "time", "Only from this time on (ISO 8601)."),
-            Parameter("before", "time", "Only before this time (ISO 8601)."),
-            Parameter("limit", "integer", "The most matches.", default=50, minimum=1, maximum=200, clamps=True),
-            Parameter(
-                "sort",
-                "string",
-                'The order: "recency", or for full_text "relevance" and "hybrid" (relevance, newer a little first).',
-                default="recency",
-                choices=("recency", "relevance", "hybrid"),
-            ),
-            _CURSOR,
-        ),
-        calls.call_grep,
-    ),
-    Tool(
-        "lcm_describe",
-        "Open one thing by its id: a summary (sum_…) with what it was made of and what opening that would cost, a "
-        "message (msg#12) in full with its neighbours, or a stored file (file_…) with its content. A whole reference "
-        "such as [LCM Tool Output: file_… | …] is understood, too.",
-        (
-            Parameter("id", "string", "What to open: sum_…, msg#…, file_…, or a pasted reference.", required=True),
-            *_WHERE,
-            Parameter(
-                "tokenCap",
-                "integer",
-                "The budget that branches below a summary are held against; for messages and files, the most to show.",
-                minimum=1,
-            ),
-            Parameter("expandFile", "boolean", "Accepted; a file's content is always shown.", default=False),
-            Parameter(
-                "expandFileMaxBytes",
-                "integer",
-                "The most bytes of a file to show at once.",
-                default=DEFAULT_PAGE_BYTES,
-                minimum=MIN_PAGE_BYTES,
-                maximum=MAX_PAGE_BYTES,
-                clamps=True,
-            ),
-            Parameter("startLine", "integer", "The first line of a file to show, counted from 1.", minimum=1),
-            Parameter("endLine", "integer", "The last line of a file to show.", minimum=1),
-            _CURSOR,
-        ),
-        calls.call_describe,
-    ),
-    Tool(
-        "lcm_expand",
-        "Read the words behind summaries, in order and within a budget: the summaries that a summary was made of, "
-        "down to the messages. Where the host has sub-agents this is for them.",
-        (
-            Parameter("summaryIds", "strings", "What to open: sum_… ids; msg#… ids are understood, too.", default=()),
-            Parameter("query", "string", "Words; the summaries that match them best are opened."),
-            Parameter("maxDepth", "integer", "How many layers down.", default=3, minimum=1, maximum=10, clamps=True),
-            Parameter("tokenCap", "integer", "The most tokens to return; the setting maxExpandTokens else.", minimum=1),
-            Parameter(
-                "includeMessages",
-                "boolean",
-                "Go down to the messages. Those of a leaf that is named are always read.",
-                default=False,
-            ),
-            Parameter("around", "string", "A message (msg#12) to be in the middle of what is read."),
-            *_WHERE,
-            _CURSOR,
-        ),
-        calls.call_expand,
-    ),
-    Tool(
-        "lcm_expand_query",
-        "Have a question answered from compacted history, with the ids that carry the answer. Another reader does "
-        "the reading, so your context stays small; it may take about two minutes.",
-        (
-            Parameter("prompt", "string", "The question to answer.", required=True),
-            Parameter("query", "string", "Words to find the summaries that may hold the answer."),
-            Parameter("summaryIds", "strings", "Summaries to begin with: sum_… ids.", default=()),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "How long the answer should be at most.",
-                default=2000,
-                minimum=1,
-                maximum=100_000,
-            ),
-            Parameter("tokenCap", "integer", "How much may be read; the setting maxExpandTokens else.", minimum=1),
-            *_WHERE,
-            Parameter(
-                "timeoutMs",
-                "integer",
-                "How long to wait; the setting delegationTimeoutMs and half a minute else.",
-                asked_for=True,
-                minimum=1,
-                maximum=600_000,
-                clamps=True,
-            ),
-        ),
-        calls.call_expand_query,
-    ),
-    Tool(
-        "lcm_recall",
-        "Get evidence for a question in plain words: quotes with ids and dates from this session and its earlier "
-        "ones. One fast call, no model and no sub-agent.",
-        (
-            Parameter("question", "string", "The question, in your own words.", required=True),
-            _most_tokens("evidence"),
-            *_WHERE,
-        ),
-        calls.call_recall,
-    ),
-    Tool(
-        "lcm_recent",
-        "What happened in a period, by day and topic: quotes with ids. One fast call, no model and no sub-agent.",
-        (
-            Parameter(
-                "when",
-                "string",
-                'The time in words or as a date: "yesterday", "last week", "since Monday", "3 March", "2026-03-03".',
-                default="since yesterday",
-            ),
-            _most_tokens("quotes"),
-            *_WHERE,
-        ),
-        calls.call_recent,
-    ),
-)
-#: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
-STATUS_TOOL = Tool(
-    "lcm_status",
-    "How much is kept, when something was stored last, whether anything is held up, and the newest conversations "
-    "with the numbers that the other tools take as conversationId.",
-    (Parameter("limit", "integer", "How many conversations to list.", default=10, minimum=1, maximum=50, clamps=True),),
-    call_status,
-)
-ALL_TOOLS = (*TOOLS, STATUS_TOOL)
+def _declared() -> Iterator[Tool]:
+    """The tools of `tools.toml`, in its order."""
+    tables = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
+    shared = tables.pop("shared")
+    for name, table in tables.items():
+        parameters = []
+        for argument, own in table["parameters"].items():
+            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
+            parameters.append(Parameter(argument, **(fields or shared[argument])))
+        yield Tool(name, table["help"], tuple(parameters), getattr(calls, name.replace("lcm_", "call_")))
+
+
+ALL_TOOLS = tuple(_declared())
 TOOLS_BY_NAME = {tool.name: tool for tool in ALL_TOOLS}
+#: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
+STATUS_TOOL = TOOLS_BY_NAME["lcm_status"]
+#: What a model gets with its conversation, in every host.
+TOOLS = tuple(tool for tool in ALL_TOOLS if tool is not STATUS_TOOL)
 
 
 def openai_tools() -> list[dict[str, Any]]:
@@ -444,34 +294,14 @@ class Toolbox:
         return self.call(name, args, Caller(None if session is None else as_session(session)))
 
 
-_INTRO = """\
-# Tools
-
-This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.tools
-docs/reference/tools.md` writes it. [Recall](../recall.md) says how the tools work together.
-
-An agent gets the first six in every host, and over [MCP](../hosts/mcp.md) all seven. Whatever it sends,
-the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
-`{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers as text and a single text instead
-of a list are understood.
-
-Each of the six looks at the conversation of the calling session and its earlier ones. `conversationId` names
-another one, `allConversations` means all, as far as the setting `recallScope` lets it reach. A sub-agent sees what
-its grant names and nothing else.
-"""
 _ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "boolean": "true or false",
-    "strings": "list of texts",
-    "time": "time",
-}
+_KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "strings": "list of texts"}
 
 
 def tools_page() -> str:
     """The page as Markdown."""
-    return "\n".join([_INTRO, *(_section(tool) for tool in ALL_TOOLS)])
+    head = Path(__file__).with_name("templates").joinpath("tools_page.md").read_text(encoding="utf-8")
+    return "\n".join([head, *(_section(tool) for tool in ALL_TOOLS)])
 
 
 def main(arguments: list[str]) -> int:
@@ -488,7 +318,7 @@ def _section(tool: Tool) -> str:
         allowed = ", ".join(f"`{choice}`" for choice in one.choices)
         if not allowed and one.minimum is not None:
             allowed = f"≥ {one.minimum}" if one.maximum is None else f"{one.minimum} … {one.maximum}"
-        cells = (f"`{one.name}`", _KINDS[one.kind], default, allowed, one.help)
+        cells = (f"`{one.name}`", _KINDS.get(one.kind, one.kind), default, allowed, one.help)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     where = _ONLY_MCP if tool is STATUS_TOOL else ""
     return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
