@@ -436,7 +436,7 @@ class Engine:
             token_cap, self.settings.max_expand_tokens, start_line=start_line, end_line=end_line, cursor=cursor
         )
         where = self._scope(session, conversation_id, everything=False)
-        return describe(self.archive, id, where, self._parts.here(), request, self.tools.open_file)
+        return describe(self.archive, id, where, self._parts.here(), request, self.vault)
 
     def expand(
         self,

@@ -124,7 +124,7 @@ def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResu
     cap, first, last = box.settings.max_expand_tokens, args["startLine"], args["endLine"]
     request = DescribeRequest(args["tokenCap"], cap, args["expandFileMaxBytes"], first, last, args["cursor"] or None)
     scope = _scope(box, args, caller)
-    found = describe(box.archive, reference, scope, box.clock(), request, box.open_file)
+    found = describe(box.archive, reference, scope, box.clock(), request, box.vault)
     return _with_scope_warning(scope, str(found), found.details)
 
 

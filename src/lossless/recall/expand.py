@@ -368,7 +368,7 @@ def _fill(items: Iterable[WalkStep], budget: TextBudget, edge: _Edge) -> tuple[l
 
 def _both_ways(
     middle: WalkStep, later: Iterator[WalkStep], earlier: Iterator[WalkStep], budget: TextBudget
-) -> tuple[Iterable[ExpandedPiece], _Edge | None, _Edge | None]:
+) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
     """The piece in the middle, then one after and one before it in turns, as long as they fit."""
     edge, piece = middle.edge(0, backwards=True), middle.piece(0, len(middle.text))
     if not budget.holds(len(piece.block), piece.tokens):
@@ -392,7 +392,7 @@ def _both_ways(
             found.appendleft(piece)
             edge = item.edge(0, backwards=True)
         ways.append(way)
-    return found, after, before
+    return list(found), after, before
 
 
 def _to_cursor(request: ExpandRequest, start: _Edge) -> str:

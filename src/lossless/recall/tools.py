@@ -24,7 +24,6 @@ from lossless.model.conversations import Session, as_session
 from lossless.model.times import parse_time
 from lossless.recall import calls
 from lossless.recall.calls import ToolCallResult, error_result, error_to_result
-from lossless.recall.describe import vault_opener
 from lossless.recall.evidence import grep_without_question
 from lossless.recall.scope import Caller, visible_conversations
 from lossless.recall.search import SearchLimits, grep
@@ -37,7 +36,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
     from lossless.recall.delegate import Delegate
-    from lossless.recall.describe import OpenFile
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
 
@@ -269,11 +267,6 @@ class Toolbox:
         """The search that the tools use, within the time that the settings give it."""
         search = partial(grep, means=SearchLimits.of(self.settings, self.vault))
         return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
-
-    @property
-    def open_file(self) -> OpenFile | None:
-        """Opens stored files, when there is a vault."""
-        return None if self.vault is None else vault_opener(self.vault)
 
     def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolCallResult:
         """Use a tool. Whatever the arguments are, the result is a text: an error is one, too, as JSON."""
