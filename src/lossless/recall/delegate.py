@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.llm.completion import Complete
-    from lossless.recall.calls import ToolCallResult
     from lossless.recall.scope import Grep, Scope
+    from lossless.recall.tools import ToolCallResult
     from lossless.store.archive import Archive
 
 DelegatePhase: TypeAlias = Literal["spawn", "wait", "read_reply", "parse_reply"]
