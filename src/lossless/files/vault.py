@@ -8,12 +8,11 @@ import os
 import re
 import secrets
 import stat
-import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
 from lossless.files.media_types import storage_extension
@@ -163,27 +162,23 @@ class Vault:
             handle = folder.open(name, _READ)
         except FileNotFoundError:
             return False
-        try:
+        with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or _all(handle) != data:
+            if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or file.read() != data:
                 return False
             with suppress(PermissionError):  # its time only shows its age
                 os.utime(handle if os.utime in os.supports_fd else folder.place(name))
             return True
-        finally:
-            os.close(handle)
 
     def _put(self, folder: _Folder, name: str, file_id: str, data: bytes) -> None:
         temporary = f".{file_id}.{secrets.token_hex(8)}.tmp"
         handle = folder.open(temporary, _CREATE)
         try:
-            try:
+            with os.fdopen(handle, "wb", buffering=0) as file:
                 view = memoryview(data)
                 while view:
-                    view = view[os.write(handle, view[:_CHUNK]) :]
+                    view = view[file.write(view[:_CHUNK]) :]
                 os.fsync(handle)
-            finally:
-                os.close(handle)
             folder.move(temporary, name)
         except BaseException:
             with suppress(OSError):
@@ -193,9 +188,13 @@ class Vault:
 
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
-        _check_range(start, length)
-        with self._opened(file) as handle:
-            return _piece(handle, start, length)
+        if start < 0 or (length is not None and length < 0):
+            raise BadInput("a range of a file begins at 0 and has a length of at least 0")
+        with self._opened(file) as opened:
+            total = os.fstat(opened.fileno()).st_size
+            begin = opened.seek(min(start, total))
+            data = opened.read(total - begin if length is None else min(length, total - begin))
+        return FilePiece(data, begin, begin + len(data), total)
 
     def read_text(self, file: StoredFile, start: int = 0, max_bytes: int | None = None) -> FilePiece:
         """Like `read`, but never splits a character: the piece is a little shorter instead."""
@@ -207,17 +206,16 @@ class Vault:
         return root.joinpath(*names)
 
     @contextmanager
-    def _opened(self, file: StoredFile) -> Iterator[int]:
+    def _opened(self, file: StoredFile) -> Iterator[BinaryIO]:
         root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
             with _folder(root, folders) as folder:
                 handle = folder.open(name, _READ)
-            try:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise ArchiveDenied(f"file {file.id}: it is not a regular file")
-                yield handle
-            finally:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
+                raise ArchiveDenied(f"file {file.id}: it is not a regular file")
+            with os.fdopen(handle, "rb") as opened:
+                yield opened
 
     def _inside(self, file: StoredFile) -> tuple[Path, Sequence[str]]:
         """The path of a file from the root, or from an older root that still has it.
@@ -325,28 +323,6 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
         if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENXIO):
             raise ArchiveDenied(f"file {file_id}: {error.strerror}") from error
         raise ArchiveError(f"file {file_id}: {error.strerror}") from error
-
-
-def _all(handle: int, length: int | None = None) -> bytes:
-    chunks: list[bytes] = []
-    remaining = sys.maxsize if length is None else length
-    while remaining > 0 and (chunk := os.read(handle, min(_CHUNK, remaining))):
-        chunks.append(chunk)
-        remaining -= len(chunk)
-    return b"".join(chunks)
-
-
-def _check_range(start: int, length: int | None) -> None:
-    if start < 0 or (length is not None and length < 0):
-        raise BadInput("a range of a file begins at 0 and has a length of at least 0")
-
-
-def _piece(handle: int, start: int, length: int | None) -> FilePiece:
-    total = os.fstat(handle).st_size
-    start = min(start, total)
-    os.lseek(handle, start, os.SEEK_SET)
-    data = _all(handle, total - start if length is None else min(length, total - start))
-    return FilePiece(data, start, start + len(data), total)
 
 
 def _whole_characters(piece: FilePiece) -> FilePiece:
