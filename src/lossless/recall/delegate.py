@@ -21,7 +21,7 @@ from lossless.recall.results import TextBudget, find_references, format_span, me
 from lossless.recall.scope import GrepRequest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.llm.completion import Complete
@@ -246,17 +246,9 @@ def run_tool_loop(
     script = _LoopTranscript(task, task.token_cap + _OVERHEAD_TOKENS)
     invalid = 0
     for step in range(MAX_LOOP_STEPS):
-        seconds = until - clock()
-        if seconds <= 0:
-            return timeout_failure(task.seconds)
-        try:
-            text = completion.ask_within(complete, script.prompt(MAX_LOOP_STEPS - step), seconds).text
-        except ModelTimeout:
-            return timeout_failure(task.seconds)
-        except (ModelError, GuardOpen) as error:
-            if not step and is_model_refusal(error):
-                raise
-            return DelegateError(str(error), "wait" if step else "spawn")
+        text = _ask(complete, script.prompt(MAX_LOOP_STEPS - step), until - clock(), task.seconds, is_first=not step)
+        if isinstance(text, DelegateError):
+            return text
         fields = next((found for found in find_json_objects(text) if _is_call(found) or _is_answer(found)), None)
         if fields is not None and _is_call(fields):
             script.add(fields, use(fields["tool"], fields["args"]))
@@ -272,6 +264,20 @@ def run_tool_loop(
             return DelegateError("the model's answers are not the JSON that was asked for", "parse_reply")
         script.lines.append("Your last reply was not one JSON object. Reply with JSON only.")
     return DelegateError(f"the model gave no final answer in {MAX_LOOP_STEPS} steps", "read_reply")
+
+
+def _ask(complete: Complete, prompt: Prompt, seconds: float, whole: float, *, is_first: bool) -> str | DelegateError:
+    """What a model says within some seconds, of `whole` for all; one that refuses the first question raises."""
+    if seconds <= 0:
+        return timeout_failure(whole)
+    try:
+        return completion.ask_within(complete, prompt, seconds).text
+    except ModelTimeout:
+        return timeout_failure(whole)
+    except (ModelError, GuardOpen) as error:
+        if is_first and is_model_refusal(error):
+            raise
+        return DelegateError(str(error), "spawn" if is_first else "wait")
 
 
 def _is_answer(fields: dict[str, Any]) -> bool:
@@ -308,33 +314,14 @@ def gather_evidence(
     """
     request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
     hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
-    wanted = dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits])
-    space = TextBudget(token_cap)
+    wanted = list(dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits]))
+    summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in wanted if id_[:4] == "sum_"])}
+    messages = archive.messages.many([int(id_[4:]) for id_ in wanted if id_[:4] == "msg#"])
+    stored = {f"msg#{found.id}": found for found in messages}
+    space, largest = TextBudget(token_cap), TextBudget(max(_MIN_TOKENS, token_cap // _SHARE))
     taken: list[tuple[datetime, str, str]] = []
     truncated = False
-    for at, id_, block, is_cut in _evidence_items(archive, scope, wanted, max(_MIN_TOKENS, token_cap // _SHARE)):
-        tokens = estimate_tokens(block)
-        if space.holds(len(block), tokens):
-            space = space.less(len(block), tokens)
-            taken.append((at, id_, block))
-            truncated |= is_cut
-    ids = tuple(id_ for _, id_, _ in sorted(taken))
-    text = "".join(block for _, _, block in sorted(taken)).strip()
-    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
-    return DelegateReply(text, ids, *counts, truncated or not set(named) <= set(ids))
-
-
-def _evidence_items(
-    archive: Archive, scope: Scope, ids: Iterable[str], limit: int
-) -> Iterable[tuple[datetime, str, str, bool]]:
-    """Things by id as they are shown, each within `most` tokens: when, id, text, whether it is cut. What is out of
-    scope is left out.
-    """
-    names = list(ids)
-    summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in names if id_[:4] == "sum_"])}
-    messages = archive.messages.many([int(id_[4:]) for id_ in names if id_[:4] == "msg#"])
-    stored = {f"msg#{found.id}": found for found in messages}
-    for id_ in names:
+    for id_ in wanted:
         if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
             title = f"[{summary.id} | {summary.kind} summary | {format_span(summary.earliest_at, summary.latest_at)}]"
             at, text = summary.earliest_at or summary.created_at, summary.content
@@ -342,32 +329,31 @@ def _evidence_items(
             title, at, text = message_header(message), message.created_at, message_text(message.message)
         else:
             continue
-        kept = TextBudget(limit).head(text)
-        yield at, id_, f"{title}\n{kept}{'' if kept == text else ' …'}\n\n", kept != text
+        kept = largest.head(text)
+        block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
+        tokens = estimate_tokens(block)
+        if space.holds(len(block), tokens):
+            space = space.less(len(block), tokens)
+            taken.append((at, id_, block))
+            truncated |= kept != text
+    ids = tuple(id_ for _, id_, _ in sorted(taken))
+    answer = "".join(block for _, _, block in sorted(taken)).strip()
+    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
+    return DelegateReply(answer, ids, *counts, truncated or not set(named) <= set(ids))
 
 
 def ask_with_evidence(
     complete: Complete, question: str, packed: DelegateReply, max_tokens: int, until: float, clock: Callable[[], float]
 ) -> DelegateReply | DelegateError:
     """One answer from one prompt. A model that refuses raises."""
-    started = clock()
-    if until <= started:
-        return timeout_failure(0)
-    evidence = escape(packed.answer, quote=False)
+    seconds, evidence = until - clock(), escape(packed.answer, quote=False)
     user = (
         f"Question: {question.strip()}\n\n<evidence>\n{evidence}\n</evidence>\n\n"
         f"Answer in at most {max_tokens:,} tokens, as JSON."
     )
     prompt = Prompt(EVIDENCE_SYSTEM_PROMPT, user, max_tokens + _REPLY_TOKENS, 0.0, "answer")
-    try:
-        text = completion.ask_within(complete, prompt, until - started).text
-    except ModelTimeout:
-        return timeout_failure(until - started)
-    except (ModelError, GuardOpen) as error:
-        if is_model_refusal(error):
-            raise
-        return DelegateError(str(error), "spawn")
-    reply = parse_reply(text)
+    text = _ask(complete, prompt, seconds, max(0.0, seconds), is_first=True)
+    reply = parse_reply(text) if isinstance(text, str) else text
     if isinstance(reply, DelegateError):
         return reply
     truncated = reply.truncated or packed.truncated
