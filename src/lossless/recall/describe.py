@@ -418,12 +418,7 @@ def _text_page(name: str, text: str, cursor: str | None, budget: TextBudget) -> 
 
 
 def _describe_file(
-    archive: Archive,
-    file_id: str,
-    scope: Scope,
-    request: DescribeRequest,
-    budget: TextBudget,
-    vault: Vault | None,
+    archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget, vault: Vault | None
 ) -> Description:
     found = archive.files.many([file_id])
     require_in_scope(scope, found[file_id].conversation_id if found else None, file_id)

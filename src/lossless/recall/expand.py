@@ -12,14 +12,7 @@ from lossless.errors import BadInput
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
 from lossless.recall import scope as recall_scope
-from lossless.recall.results import (
-    Reference,
-    TextBudget,
-    format_span,
-    message_header,
-    message_text,
-    parse_references,
-)
+from lossless.recall.results import Reference, TextBudget, format_span, message_header, message_text, parse_references
 from lossless.recall.scope import require_in_scope
 
 if TYPE_CHECKING:
