@@ -26,7 +26,7 @@ from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask,
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.results import ELLIPSIS, find_references, parse_reference
-from lossless.recall.scope import Caller, GrepRequest, Scope, require_in_scope
+from lossless.recall.scope import Caller, GrepRequest, Scope, require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -160,7 +160,7 @@ def find_candidates(
     nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
     found: dict[str, AnswerCandidate] = {}
     for id_ in summary_ids:
-        require_in_scope(scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
+        require_readable(archive, scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
         at = nodes[id_].latest_at or nodes[id_].created_at
         found[id_] = AnswerCandidate(id_, nodes[id_].conversation_id, at, is_explicit=True)
     if not (query and query.strip()):

@@ -23,7 +23,7 @@ from lossless.recall.results import (
     parse_reference,
     part_label,
 )
-from lossless.recall.scope import require_in_scope
+from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -227,8 +227,7 @@ def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
     found = archive.summaries.many([summary_id])
-    require_in_scope(scope, found[0].conversation_id if found else None, summary_id)
-    recall_scope.check_grant_summary(archive, scope.grant, summary_id)
+    require_readable(archive, scope, found[0].conversation_id if found else None, summary_id)
     summary = found[0]
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, budget)
@@ -343,8 +342,7 @@ def _describe_message(
 ) -> Description:
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
-    require_in_scope(scope, found[0].conversation_id if found else None, name)
-    recall_scope.check_grant_message(archive, scope.grant, message_id)
+    require_readable(archive, scope, found[0].conversation_id if found else None, name)
     stored, message, views = found[0], found[0].message, archive.listings
     place = stored.conversation_id, stored.seq
     before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
@@ -421,7 +419,7 @@ def _describe_file(
     archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget, vault: Vault | None
 ) -> Description:
     found = archive.files.many([file_id])
-    require_in_scope(scope, found[file_id].conversation_id if found else None, file_id)
+    require_readable(archive, scope, found[file_id].conversation_id if found else None, file_id)
     stored, first, last = found[file_id], request.start_line, request.end_line
     if first is not None and last is not None and last < first:
         raise BadInput(f"endLine ({last}) is before startLine ({first})")

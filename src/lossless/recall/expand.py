@@ -13,7 +13,7 @@ from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
 from lossless.recall import scope as recall_scope
 from lossless.recall.results import Reference, TextBudget, format_span, message_header, message_text, parse_references
-from lossless.recall.scope import require_in_scope
+from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -272,11 +272,7 @@ def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> t
     places = archive.listings.message_places(message_ids)
     for named in references:
         node, place = nodes.get(named.id), places.get(named.message_id)
-        require_in_scope(scope, node.conversation_id if node else place[0] if place else None, named.id)
-        if node is not None:
-            recall_scope.check_grant_summary(archive, scope.grant, node.id)
-        else:
-            recall_scope.check_grant_message(archive, scope.grant, named.message_id)
+        require_readable(archive, scope, node.conversation_id if node else place[0] if place else None, named.id)
     return [nodes[named.id] for named in references if named.kind == "summary"], message_ids
 
 
@@ -285,8 +281,7 @@ def _centred(
 ) -> tuple[list[WalkStep], int]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
     places, name = archive.listings.message_places([message_id]), f"msg#{message_id}"
-    require_in_scope(scope, places[message_id][0] if places else None, name)
-    recall_scope.check_grant_message(archive, scope.grant, message_id)
+    require_readable(archive, scope, places[message_id][0] if places else None, name)
     leaf = archive.summaries.covering([message_id]).get(message_id)
     if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
