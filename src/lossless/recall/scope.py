@@ -349,8 +349,8 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
 
 
 def require_readable(archive: Archive, scope: Scope, conversation_id: int | None, name: str) -> None:
-    """Raises unless a thing may be read: `NotFound` without a conversation that is in scope, `GrantError` for a summary or
-    message that is none of those which the grant names, and below none.
+    """Raises unless a thing may be read: `NotFound` without a conversation that is in scope, `GrantError` for one that
+    is not below the summaries that the grant names, if it names any.
     """
     if conversation_id is None or not scope.allows(conversation_id):
         error = NotFound(OUT_OF_SCOPE, name)
