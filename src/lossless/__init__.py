@@ -104,12 +104,12 @@ if TYPE_CHECKING:
         TokensSaved,
         TranscriptDecision,
     )
-    from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult, RecentTopic
     from lossless.recall.expand import Expansion
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import GrepMode, SearchIn, SortOrder
+    from lossless.recall.tools import ToolCallResult
     from lossless.settings import Settings
     from lossless.store.bundles.other_programs import ReclaimableTables
     from lossless.store.conversations import Checkpoint
@@ -179,7 +179,7 @@ _PUBLIC = {
         "MessageRow ModelSpend Page PageStart PromptRecord QuarantinedConversation StoredBrief SummaryRow "
         "SummaryShape TailRow TimeRange TokensSaved TranscriptDecision"
     ),
-    "lossless.recall.calls": "ToolCallResult",
+    "lossless.recall.tools": "ToolCallResult",
     "lossless.recall.describe": "Description",
     "lossless.recall.evidence": "RecallResult RecentResult RecentTopic",
     "lossless.recall.expand": "Expansion",

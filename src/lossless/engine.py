@@ -53,13 +53,12 @@ if TYPE_CHECKING:
     from lossless.maintenance.verify import Verification
     from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
-    from lossless.recall.calls import ToolCallResult
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult
     from lossless.recall.expand import Expansion
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import GrepMode, Scope, SearchIn, SortOrder
-    from lossless.recall.tools import Toolbox
+    from lossless.recall.tools import Toolbox, ToolCallResult
     from lossless.transfer.group import Transfer
 
 #: Time limit for pending compactions on close, with extractive summaries.
@@ -436,7 +435,7 @@ class Engine:
             token_cap, self.settings.max_expand_tokens, start_line=start_line, end_line=end_line, cursor=cursor
         )
         where = self._scope(session, conversation_id, everything=False)
-        return describe(self.archive, id, where, self._parts.here(), request, self.tools.open_file)
+        return describe(self.archive, id, where, self._parts.here(), request, self.vault)
 
     def expand(
         self,

@@ -233,34 +233,6 @@ def test_bytes_that_are_no_text_are_shown_somehow(vault: Vault) -> None:
     assert "\ufffd" in piece.text
 
 
-@pytest.mark.parametrize(
-    ("first", "last", "expected"),
-    [
-        (1, 1, "one\n"),
-        (2, 3, "two\nthree\n"),
-        (4, None, "four"),
-        (3, 99, "three\nfour"),
-        (5, None, ""),
-        (99, 100, ""),
-    ],
-)
-def test_lines(vault: Vault, first: int, last: int | None, expected: str) -> None:
-    assert vault.read_lines(stored(vault, b"one\ntwo\nthree\nfour"), first, last).text == expected
-
-
-def test_lines_far_into_a_file(vault: Vault) -> None:
-    file = stored(vault, "".join(f"line {n}\n" for n in range(1, 300_001)).encode())
-    assert vault.read_lines(file, 299_999, 299_999).text == "line 299999\n"
-    piece = vault.read_lines(file, 200_000, None, max_bytes=25)
-    assert (piece.text, piece.is_cut) == ("line 200000\nline 200001\nl", True)
-
-
-@pytest.mark.parametrize(("first", "last"), [(0, 1), (3, 2), (-1, None)])
-def test_lines_that_make_no_sense_are_refused(vault: Vault, first: int, last: int | None) -> None:
-    with pytest.raises(BadInput, match="lines are counted from 1"):
-        vault.read_lines(stored(vault, b"x"), first, last)
-
-
 # --- what nobody refers to ------------------------------------------------------------------------
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 
 import lossless
 from lossless.errors import BadInput, GrantError, NotFound
-from lossless.files.vault import Vault
 from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem
 from lossless.model.messages import StoredFile
 from lossless.model.tokens import estimate_tokens
@@ -25,7 +24,6 @@ from lossless.recall.describe import (
     format_id_ranges,
     is_binary,
     read_file_page,
-    vault_opener,
 )
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import TextBudget, parse_reference
@@ -36,10 +34,7 @@ from lossless.testing.strategies import nasty_text
 from .archives import NOW, Folded, folded
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lossless.model.messages import JsonObject
-    from lossless.recall.describe import ReadAt
     from lossless.store.state import Grant
 
 FILE = "file_0123456789abcdef"
@@ -241,28 +236,26 @@ def test_a_grant_for_some_summaries_opens_only_what_is_below_them() -> None:
 # --- files --------------------------------------------------------------------------------------------
 
 
-def stored(engine: lossless.Engine, size: int, **more: str | None) -> StoredFile:
-    """A row for a file in a conversation of its own."""
+def stored(engine: lossless.Engine, data: bytes | None, **more: str) -> StoredFile:
+    """A row for a file in a conversation of its own; its bytes are in the vault, unless there are none."""
     report = engine.append(lossless.Session(key="k"), [{"role": "user", "content": "see the file"}])
     assert report.conversation_id
     at = engine.archive.messages.get(1).created_at
-    values = {"name": "a.txt", "mime": "text/plain", "exploration_summary": "Two lines.", **more}
-    about = (values["name"], values["mime"], size, None, "/x", values["exploration_summary"])
+    values = {"storage_uri": "/x", "mime": "text/plain", **more}
+    if data is not None and engine.vault:
+        values["storage_uri"] = str(engine.vault.write(report.conversation_id, FILE, "txt", data))
+    about = ("a.txt", values["mime"], len(data or b""), None, values["storage_uri"], "Two lines.")
     file = StoredFile(FILE, report.conversation_id, *about, at)
     with engine.archive.writing():
         LargeFileRows(engine.archive.database).add([file])
     return file
 
 
-def reader(data: bytes) -> ReadAt:
-    return lambda offset, most: data[offset : offset + most]
-
-
 def test_a_file_is_shown_with_its_content(engine: lossless.Engine) -> None:
     data = b"one\ntwo ```` fence\n"
-    stored(engine, len(data))
+    stored(engine, data)
     for id_ in (FILE, f"[LCM Tool Output: {FILE} | tool=exec | 19 bytes]"):
-        found = describe(engine.archive, id_, whole_archive(), NOW, open_file=lambda _: reader(data))
+        found = describe(engine.archive, id_, whole_archive(), NOW, vault=engine.vault)
         text = str(found)
         assert text.startswith(f"## LCM File: {FILE}\n")
         assert "**Size:** 19 bytes" in text
@@ -274,8 +267,8 @@ def test_a_file_is_shown_with_its_content(engine: lossless.Engine) -> None:
 
 
 def test_a_file_that_cannot_be_read_is_looked_for_in_its_message(engine: lossless.Engine) -> None:
-    file = stored(engine, 9)
-    assert "Content unavailable" in str(describe(engine.archive, FILE, whole_archive(), NOW, open_file=lambda _: None))
+    file = stored(engine, None)
+    assert "Content unavailable" in str(describe(engine.archive, FILE, whole_archive(), NOW, vault=engine.vault))
     with engine.archive.writing():
         LargeFileRows(engine.archive.database).set_stub(1, FILE)
     found = describe(engine.archive, FILE, whole_archive(), NOW)
@@ -285,7 +278,7 @@ def test_a_file_that_cannot_be_read_is_looked_for_in_its_message(engine: lossles
 
 
 def test_a_stub_is_never_answered_with_a_stub(engine: lossless.Engine) -> None:
-    stored(engine, 9)
+    stored(engine, None)
     reference = f"[LCM Tool Output: {FILE} | tool=exec | 9 bytes]\n\nExploration Summary:\nx"
     report = engine.append(lossless.Session(key="k"), [{"role": "user", "content": reference}])
     with engine.archive.writing():
@@ -296,11 +289,11 @@ def test_a_stub_is_never_answered_with_a_stub(engine: lossless.Engine) -> None:
 
 def test_line_ranges(engine: lossless.Engine) -> None:
     data = "".join(f"line {n} é\n" for n in range(1, 301)).encode()
-    stored(engine, len(data))
+    stored(engine, data)
 
     def lines(first: int | None, last: int | None) -> str:
         request = DescribeRequest(start_line=first, end_line=last)
-        found = describe(engine.archive, FILE, whole_archive(), NOW, request, lambda _: reader(data))
+        found = describe(engine.archive, FILE, whole_archive(), NOW, request, engine.vault)
         return found.page.text or str(found.page.note)
 
     assert lines(2, 3) == "line 2 é\nline 3 é\n"
@@ -313,8 +306,8 @@ def test_line_ranges(engine: lossless.Engine) -> None:
 
 
 def test_binary_content_is_not_shown(engine: lossless.Engine) -> None:
-    stored(engine, 4, mime="image/png")
-    shown = str(describe(engine.archive, FILE, whole_archive(), NOW, open_file=lambda _: reader(b"\x89PNG\0")))
+    stored(engine, b"\x89PNG\0", mime="image/png")
+    shown = str(describe(engine.archive, FILE, whole_archive(), NOW, vault=engine.vault))
     assert "Content unavailable: binary" in shown
 
 
@@ -324,10 +317,9 @@ def test_binary_content_is_not_shown(engine: lossless.Engine) -> None:
     tokens=st.integers(2, 40),
 )
 def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) -> None:
-    read = reader(data)
     wanted, texts, at = DescribeRequest(max_bytes=size), [], 0
     while True:
-        page = read_file_page(FILE, read, wanted, TextBudget(tokens))
+        page = read_file_page(FILE, lambda at, most: data[at : at + most], wanted, TextBudget(tokens))
         if is_binary(data):
             assert page.text == ""
             return
@@ -345,16 +337,9 @@ def test_pages_of_a_file_join_to_the_whole(data: bytes, size: int, tokens: int) 
         assert "".join(texts) == data.decode()
 
 
-def test_files_of_a_vault(engine: lossless.Engine, tmp_path: Path) -> None:
-    vault = Vault(tmp_path / "files")
-    file = stored(engine, 5)
-    open_file = vault_opener(vault)
-    assert open_file(file) is None
-    kept = replace(file, storage_uri=str(vault.write(file.conversation_id, FILE, "txt", b"hello")))
-    read = open_file(kept)
-    assert read
-    assert read(1, 3) == b"ell"
-    assert open_file(replace(file, storage_uri="/etc/passwd")) is None
+def test_files_outside_of_the_vault_are_not_read(engine: lossless.Engine) -> None:
+    stored(engine, None, storage_uri="/etc/passwd")
+    assert "Content unavailable" in str(describe(engine.archive, FILE, whole_archive(), NOW, vault=engine.vault))
 
 
 # --- small things ---------------------------------------------------------------------------------------

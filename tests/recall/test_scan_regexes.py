@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import BadPattern
-from lossless.recall.scan import MAX_EXPANDED_SIZE, MAX_REGEX_CHARS, Regex, RegexTraits, expanded_size
+from lossless.recall.scan import MAX_EXPANDED_SIZE, MAX_REGEX_CHARS, Regex, RegexTraits
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_a_pattern_that_would_fill_the_memory_is_refused(pattern: str) -> None:
     ],
 )
 def test_repeats_of_a_usual_size_are_searched_for(pattern: str) -> None:
-    assert expanded_size(pattern) <= MAX_EXPANDED_SIZE
+    assert RegexTraits(pattern).expanded_size <= MAX_EXPANDED_SIZE
     assert Regex(pattern).find("nothing of it", 1.0) is None
 
 

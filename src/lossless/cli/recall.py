@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.engine import Engine
-    from lossless.recall.calls import ToolCallResult
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Caller, SearchIn, SortOrder
+    from lossless.recall.tools import ToolCallResult
     from lossless.settings import Settings
 
 

@@ -106,8 +106,8 @@ def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAns
         inner = list(_answer_blocks(document.get("content"), ("content",)))
         yield from inner
         if not inner and (key := _output_key(document)) is not None:
-            tool = _first(document, _NAME_KEYS) or next((result.name for result in message.tool_results), None)
-            yield (key,), document[key], _first(document, _CALL_ID_KEYS), tool
+            tool = first_text([document], _NAME_KEYS) or next((result.name for result in message.tool_results), None)
+            yield (key,), document[key], first_text([document], _CALL_ID_KEYS), tool
     else:
         place = "parts" if "parts" in document else "content"
         yield from _answer_blocks(document.get(place), (place,))
@@ -116,8 +116,8 @@ def tool_answers(document: dict[str, Any], message: Message) -> Iterator[ToolAns
 def _answer_blocks(blocks: Any, path: JsonPath) -> Iterator[ToolAnswer]:
     for number, block in enumerate(blocks if isinstance(blocks, list) else ()):
         if isinstance(block, dict) and block.get("type") in _RESULT_TYPES and (key := _output_key(block)) is not None:
-            tool = _first(block, ("name", "toolName", "tool_name"))
-            yield (*path, number, key), block[key], _first(block, _CALL_ID_KEYS), tool
+            tool = first_text([block], ("name", "toolName", "tool_name"))
+            yield (*path, number, key), block[key], first_text([block], _CALL_ID_KEYS), tool
 
 
 def is_text_only(document: dict[str, Any]) -> bool:
@@ -142,8 +142,8 @@ def _output_key(block: dict[str, Any]) -> str | None:
     return next((key for key in _OUTPUT_KEYS if key in block), None)
 
 
-def _first(block: dict[str, Any], keys: tuple[str, ...]) -> str | None:
-    return next((block[key] for key in keys if isinstance(block.get(key), str) and block[key]), None)
+def first_text(boxes: Iterable[dict[str, Any]], keys: Iterable[str]) -> str | None:
+    return next((box[key] for box in boxes for key in keys if isinstance(box.get(key), str) and box[key]), None)
 
 
 def _part_json(part: Part) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.files import document, media_types, recipe
-from lossless.files.document import MessageDraft, Payload
+from lossless.files.document import MessageDraft, Payload, first_text
 from lossless.model.js_json import compact_json, stringify_js
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
@@ -100,8 +100,8 @@ def _carried(
     block: dict[str, Any], box: dict[str, Any], hole: JsonPath, text: str, url: re.Match[str] | None
 ) -> EmbeddedFile | None:
     found = [box, block, *(inner for _, inner in _boxes(block))]
-    name = _first(found, _NAME_KEYS)
-    declared = (url[1] if url else None) or _first(found, _MIME_KEYS)
+    name = first_text(found, _NAME_KEYS)
+    declared = (url[1] if url else None) or first_text(found, _MIME_KEYS)
     if box.get("type") == "text":
         return EmbeddedFile(hole, "", text, None, False, declared or "text/plain", name)
     prefix = url[0] if url else ""
@@ -126,10 +126,6 @@ def _boxes(block: dict[str, Any]) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
     if isinstance(raw := block.get("raw"), dict):
         for path, box in _boxes(raw):
             yield ("raw", *path), box
-
-
-def _first(boxes: Iterable[dict[str, Any]], keys: tuple[str, ...]) -> str | None:
-    return next((box[key] for box in boxes for key in keys if isinstance(box.get(key), str) and box[key]), None)
 
 
 def may_hold_image(text: str) -> bool:
@@ -196,59 +192,45 @@ def attached_names(texts: Iterable[str]) -> list[str]:
 def extract_native_files(draft: MessageDraft) -> None:
     """Moves out every image block, and other files of at least the threshold."""
     found = list(document.find_spots(draft.document, draft.message.role))
-    blocks = [spot for spot in found if spot.is_file]
-    if not blocks:
-        return
     names = iter(attached_names(spot.value for spot in found if not spot.is_file))
-    for spot in blocks:
-        file = embedded_file(spot.value)
-        if file is None:
+    for spot in found:
+        file = embedded_file(spot.value) if spot.is_file else None
+        if file is None or not (file.is_image or estimate_tokens(file.text) >= draft.threshold):
             continue
-        if file.is_image and file.data is not None:
+        if file.is_image:
             name = next(names, None) or file.name or _image_name(draft, spot, file.mime)
-            payload = draft.keep(file.data, name, file.mime or "", "native_image")
+            payload = draft.keep(file.data or b"", name, file.mime or "", "native_image")
             label = document.image_label(draft.message.role, in_result=spot.in_result, inline=False)
-            _replace_block(draft, spot, file, payload, _image_text(payload, label))
-        elif estimate_tokens(file.text) >= draft.threshold:
+            reference = _image_text(payload, label)
+        else:
             mime = file.mime or "application/octet-stream"
             name = file.name or f"{_sender(draft, spot)}-file.{media_types.storage_extension(None, mime)}"
             if file.data is None:
                 payload = draft.keep_text(file.text, name, mime, "large_file_block")
             else:
                 payload = draft.keep(file.data, name, mime, "large_file_block")
-            reference = document.file_reference(
-                payload.file_id, payload.name, payload.mime, len(payload.data), payload.summary
-            )
-            _replace_block(draft, spot, file, payload, reference)
-
-
-def _replace_block(
-    draft: MessageDraft, spot: PayloadSpot, file: EmbeddedFile, payload: Payload, reference: str
-) -> None:
-    spelled = (recipe.file_slice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
-    pieces = (file.prefix, *spelled) if file.prefix else spelled
-    frame = recipe.with_value(spot.value, file.hole, "")
-    step = recipe.recipe_step(spot.path, ((file.hole, pieces),), frame)
-    draft.put(spot.path, document.text_block(reference, draft.format, draft.message.role), step)
+            reference = _file_text(payload, payload.name, payload.mime)
+        spelled = (
+            (recipe.file_slice(payload.file_id),) if file.data is None else draft.base64_pieces(file.text, payload)
+        )
+        frame = recipe.with_value(spot.value, file.hole, "")
+        step = recipe.recipe_step(spot.path, ((file.hole, (*filter(None, [file.prefix]), *spelled)),), frame)
+        draft.put(spot.path, document.text_block(reference, draft.format, draft.message.role), step)
 
 
 def extract_pasted_images(draft: MessageDraft) -> None:
     """Moves out images that a text contains as base64."""
-    names = None
     found = [spot for spot in document.find_spots(draft.document, draft.message.role) if not spot.is_file]
+    names = iter(attached_names(spot.value for spot in found))
     for spot in found:
-        images = inline_images(spot.value)
-        if not images:
-            continue
-        if names is None:
-            names = iter(attached_names(spot.value for spot in found))
         label = document.image_label(draft.message.role, in_result=spot.in_result, inline=True)
         cuts: list[TextCut] = []
-        for begin, start, end, data, mime in images:
+        for begin, start, end, data, mime in inline_images(spot.value):
             payload = draft.keep(data, next(names, None) or _image_name(draft, spot, mime), mime, "native_image")
             prefix, spelled = spot.value[begin:start], draft.base64_pieces(spot.value[start:end], payload)
-            cuts.append((begin, end, _image_text(payload, label), (prefix, *spelled) if prefix else spelled))
-        draft.put_cuts(spot.path, spot.value, cuts)
+            cuts.append((begin, end, _image_text(payload, label), (*filter(None, [prefix]), *spelled)))
+        if cuts:
+            draft.put_cuts(spot.path, spot.value, cuts)
 
 
 def extract_file_blocks(draft: MessageDraft) -> None:
@@ -263,14 +245,18 @@ def extract_file_blocks(draft: MessageDraft) -> None:
             if estimate_tokens(text) < draft.threshold:
                 continue
             payload = draft.keep_text(text, name or "unnamed", mime or "text/plain", "large_file_block")
-            reference = document.file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
-            cuts.append((tag.start(), closed.end(), reference, (tag[0], recipe.file_slice(payload.file_id), closed[0])))
+            pieces = tag[0], recipe.file_slice(payload.file_id), closed[0]
+            cuts.append((tag.start(), closed.end(), _file_text(payload, name, mime), pieces))
         if cuts:
             draft.put_cuts(spot.path, spot.value, cuts)
 
 
 def _image_text(payload: Payload, label: str) -> str:
     return document.image_reference(payload.file_id, label, payload.name, payload.mime, len(payload.data))
+
+
+def _file_text(payload: Payload, name: str | None, mime: str | None) -> str:
+    return document.file_reference(payload.file_id, name, mime, len(payload.data), payload.summary)
 
 
 def _image_name(draft: MessageDraft, spot: PayloadSpot, mime: str | None) -> str:

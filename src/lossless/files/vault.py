@@ -8,16 +8,14 @@ import os
 import re
 import secrets
 import stat
-import sys
 import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
 from lossless.errors import ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
-from lossless.files.media_types import is_text_type, storage_extension
+from lossless.files.media_types import storage_extension
 from lossless.model.messages import StoredFile
 from lossless.model.paths import expand_path, fsync_path, make_private_folder, payload_folder, replacing
 
@@ -164,27 +162,23 @@ class Vault:
             handle = folder.open(name, _READ)
         except FileNotFoundError:
             return False
-        try:
+        with os.fdopen(handle, "rb") as file:
             status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or _all(handle) != data:
+            if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or file.read() != data:
                 return False
             with suppress(PermissionError):  # its time only shows its age
                 os.utime(handle if os.utime in os.supports_fd else folder.place(name))
             return True
-        finally:
-            os.close(handle)
 
     def _put(self, folder: _Folder, name: str, file_id: str, data: bytes) -> None:
         temporary = f".{file_id}.{secrets.token_hex(8)}.tmp"
         handle = folder.open(temporary, _CREATE)
         try:
-            try:
+            with os.fdopen(handle, "wb", buffering=0) as file:
                 view = memoryview(data)
                 while view:
-                    view = view[os.write(handle, view[:_CHUNK]) :]
+                    view = view[file.write(view[:_CHUNK]) :]
                 os.fsync(handle)
-            finally:
-                os.close(handle)
             folder.move(temporary, name)
         except BaseException:
             with suppress(OSError):
@@ -194,26 +188,17 @@ class Vault:
 
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
-        _check_range(start, length)
-        with self._opened(file) as handle:
-            return _piece(handle, start, length)
+        if start < 0 or (length is not None and length < 0):
+            raise BadInput("a range of a file begins at 0 and has a length of at least 0")
+        with self._opened(file) as opened:
+            total = os.fstat(opened.fileno()).st_size
+            begin = opened.seek(min(start, total))
+            data = opened.read(total - begin if length is None else min(length, total - begin))
+        return FilePiece(data, begin, begin + len(data), total)
 
     def read_text(self, file: StoredFile, start: int = 0, max_bytes: int | None = None) -> FilePiece:
         """Like `read`, but never splits a character: the piece is a little shorter instead."""
         return _whole_characters(self.read(file, start, max_bytes))
-
-    def read_lines(
-        self, file: StoredFile, first: int, last: int | None = None, max_bytes: int | None = None
-    ) -> FilePiece:
-        """The lines `first` to `last`, counted from 1, both included; cut between characters at `max_bytes`."""
-        if first < 1 or (last is not None and last < first):
-            raise BadInput(f"lines are counted from 1, and the last is not before the first: {first} to {last}")
-        _check_range(0, max_bytes)
-        with self._opened(file) as handle:
-            begin = _line_start(handle, first - 1)
-            end = os.fstat(handle).st_size if last is None else _line_start(handle, last - first + 1, begin)
-            length = end - begin if max_bytes is None else min(max_bytes, end - begin)
-            return _whole_characters(_piece(handle, begin, length))
 
     def place_of(self, file: StoredFile) -> Path:
         """The path of a file's bytes below the root."""
@@ -221,17 +206,16 @@ class Vault:
         return root.joinpath(*names)
 
     @contextmanager
-    def _opened(self, file: StoredFile) -> Iterator[int]:
+    def _opened(self, file: StoredFile) -> Iterator[BinaryIO]:
         root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
             with _folder(root, folders) as folder:
                 handle = folder.open(name, _READ)
-            try:
-                if not stat.S_ISREG(os.fstat(handle).st_mode):
-                    raise ArchiveDenied(f"file {file.id}: it is not a regular file")
-                yield handle
-            finally:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
                 os.close(handle)
+                raise ArchiveDenied(f"file {file.id}: it is not a regular file")
+            with os.fdopen(handle, "rb") as opened:
+                yield opened
 
     def _inside(self, file: StoredFile) -> tuple[Path, Sequence[str]]:
         """The path of a file from the root, or from an older root that still has it.
@@ -341,45 +325,6 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
         raise ArchiveError(f"file {file_id}: {error.strerror}") from error
 
 
-def _all(handle: int, length: int | None = None) -> bytes:
-    chunks: list[bytes] = []
-    remaining = sys.maxsize if length is None else length
-    while remaining > 0 and (chunk := os.read(handle, min(_CHUNK, remaining))):
-        chunks.append(chunk)
-        remaining -= len(chunk)
-    return b"".join(chunks)
-
-
-def _line_start(handle: int, breaks: int, start: int = 0) -> int:
-    """Where the line after so many line breaks from `start` begins; the end of the file when there are fewer."""
-    os.lseek(handle, start, os.SEEK_SET)
-    at = start
-    while breaks > 0 and (chunk := os.read(handle, _CHUNK)):
-        count = chunk.count(b"\n")
-        if count < breaks:
-            breaks -= count
-            at += len(chunk)
-            continue
-        place = -1
-        for _ in range(breaks):
-            place = chunk.index(b"\n", place + 1)
-        return at + place + 1
-    return at
-
-
-def _check_range(start: int, length: int | None) -> None:
-    if start < 0 or (length is not None and length < 0):
-        raise BadInput("a range of a file begins at 0 and has a length of at least 0")
-
-
-def _piece(handle: int, start: int, length: int | None) -> FilePiece:
-    total = os.fstat(handle).st_size
-    start = min(start, total)
-    os.lseek(handle, start, os.SEEK_SET)
-    data = _all(handle, total - start if length is None else min(length, total - start))
-    return FilePiece(data, start, start + len(data), total)
-
-
 def _whole_characters(piece: FilePiece) -> FilePiece:
     """The piece without partial characters at either end; bytes that are not text stay."""
     data, head, tail = piece.data, 0, 0
@@ -487,57 +432,3 @@ def delete_orphans(vault: Vault, orphans: Iterable[OrphanFile], known: AbstractS
     for orphan in gone:
         vault.remove(orphan)
     return gone
-
-
-#: Yields the spans `(start, end)` of matches in a text, in order.
-FindSpans: TypeAlias = "Callable[[str], Iterable[tuple[int, int]]]"
-
-SCAN_BYTES = 512_000
-MAX_MATCHES = 10
-_AROUND = 80
-
-
-#: A match in a file: its line from 1, its byte offset, its text and the text around it.
-FileMatch: TypeAlias = tuple[int, int, str, str]
-
-
-def grep_file(vault: Vault, file: StoredFile, find: FindSpans) -> tuple[list[FileMatch], bool] | None:
-    """The matches in a payload, and whether only its beginning was searched; None for a binary one."""
-    if not is_text_type(file.mime):
-        return None
-    piece = vault.read_text(file, 0, SCAN_BYTES)
-    return matches_in(piece.text, find), piece.is_cut
-
-
-def matches_in(text: str, find: FindSpans) -> list[FileMatch]:
-    found: list[FileMatch] = []
-    line, offset, at = 1, 0, 0
-    for start, end in islice((span for span in find(text) if span[1] > span[0]), MAX_MATCHES):
-        line += text.count("\n", at, start)
-        offset += len(text[at:start].encode("utf-8", "surrogatepass"))
-        at = start
-        found.append((line, offset, text[start:end], match_snippet(text, start, end)))
-    return found
-
-
-def match_snippet(text: str, start: int, end: int) -> str:
-    """A match with 80 characters on both sides, on one line.
-
-    >>> match_snippet("one\\ntwo three", 4, 7)
-    'one two three'
-    """
-    begin, stop = max(0, start - _AROUND), min(len(text), end + _AROUND)
-    middle = " ".join(text[begin:stop].split())
-    return f"{'...' if begin else ''}{middle}{'...' if stop < len(text) else ''}"
-
-
-def find_all_terms(terms: Sequence[str]) -> FindSpans:
-    """Finds the first term in texts that contain all of them, case-insensitively; nothing without terms."""
-    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
-
-    def find(text: str) -> Iterable[tuple[int, int]]:
-        if not patterns or not all(pattern.search(text) for pattern in patterns):
-            return ()
-        return (match.span() for match in patterns[0].finditer(text))
-
-    return find

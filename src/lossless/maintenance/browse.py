@@ -199,12 +199,11 @@ class Browse(EngineGroup):
 
     def describe_file(self, file_id: str, max_bytes: int) -> Description:
         """The description of a stored file, and its beginning."""
-        from lossless.recall.describe import DescribeRequest, describe, vault_opener
+        from lossless.recall.describe import DescribeRequest, describe
         from lossless.recall.scope import whole_archive
 
-        vault = self._parts.vault
-        request, opener = DescribeRequest(max_bytes=max_bytes), vault_opener(vault) if vault else None
-        return describe(self._archive, file_id, whole_archive(), self._parts.clock(), request, opener)
+        request, now = DescribeRequest(max_bytes=max_bytes), self._parts.clock()
+        return describe(self._archive, file_id, whole_archive(), now, request, self._parts.vault)
 
     def file_text(self, file: StoredFile, max_bytes: int) -> FilePiece | None:
         """The beginning of a stored file; None where no files are stored."""

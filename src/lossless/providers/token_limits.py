@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Session, SessionRef
     from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
-    from lossless.recall.calls import ToolCallResult
+    from lossless.recall.tools import ToolCallResult
 
 #: By prefix of the model's name; the first match counts. Names change often: pass `window=` when it matters.
 _WINDOWS = (

@@ -26,7 +26,7 @@ from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask,
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
 from lossless.recall.results import ELLIPSIS, find_references, parse_reference
-from lossless.recall.scope import Caller, GrepRequest, Scope, require_in_scope
+from lossless.recall.scope import Caller, GrepRequest, Scope, require_readable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -42,127 +42,92 @@ _HINT = "lcm_recall finds evidence without a model; lcm_describe opens what it n
 
 @dataclass(frozen=True, slots=True)
 class AnswerPart:
-    """What became of one conversation."""
+    """What became of one conversation: a reply, a failure, or nothing when it was not read."""
 
     conversation_id: int
-    status: Literal["success", "failed", "skipped"]
     #: Where its reader was to begin.
     seed_ids: tuple[str, ...]
-    reply: DelegateReply | None = None
-    failure: DelegateError | None = None
+    outcome: DelegateReply | DelegateError | None = None
     elapsed_ms: int | None = None
     strategy: str | None = None
     #: Ids that the reader made up.
     dropped: tuple[str, ...] = ()
 
     @property
+    def reply(self) -> DelegateReply | None:
+        return self.outcome if isinstance(self.outcome, DelegateReply) else None
+
+    @property
+    def status(self) -> Literal["success", "failed", "skipped"]:
+        return "success" if self.reply else "failed" if self.outcome else "skipped"
+
+    @property
     def details(self) -> dict[str, Any]:
-        reply, failure = self.reply or DelegateReply(""), self.failure
+        reply = self.reply or DelegateReply("", truncated=True)
         found: dict[str, Any] = {
             "conversationId": self.conversation_id,
             "status": self.status,
             "expandedSummaryCount": reply.expanded_summary_count,
             "citedIds": list(reply.cited_ids),
             "totalSourceTokens": reply.total_source_tokens,
-            "truncated": reply.truncated or self.status != "success",
+            "truncated": reply.truncated,
             "summaryIds": list(self.seed_ids),
         }
-        if failure is not None:
-            found |= {"error": str(failure), "errorCode": failure.code, "phase": failure.phase}
-        if self.elapsed_ms is not None:
-            found["elapsedMs"] = self.elapsed_ms
-        return found
+        if isinstance(self.outcome, DelegateError):
+            found |= {"error": str(self.outcome), "errorCode": self.outcome.code, "phase": self.outcome.phase}
+        return found if self.elapsed_ms is None else found | {"elapsedMs": self.elapsed_ms}
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An answer with the ids that carry it; `error` says why there is none."""
+def answer_details(
+    head: dict[str, Any], parts: Sequence[AnswerPart] = (), *, others: Sequence[int] = (), several: bool = False
+) -> dict[str, Any]:
+    """An answer or an error with the ids that carry it, and what became of each conversation.
 
-    text: str
-    cited_ids: tuple[str, ...] = ()
-    conversation_ids: tuple[int, ...] = ()
-    expanded_summary_count: int = 0
-    total_source_tokens: int = 0
-    truncated: bool = False
-    parts: tuple[AnswerPart, ...] = ()
-    #: Whether more than one conversation was asked for.
-    several: bool = False
-    #: Conversations of the same session that match, too, and were not read.
-    others: tuple[int, ...] = ()
-    error: str | None = None
-    error_code: str | None = None
-    reason: str | None = None
-
-    def __str__(self) -> str:
-        return self.text if self.error is None else self.error
-
-    @property
-    def strategy(self) -> str | None:
-        """How it was found: `loop`, `pack`, `delegate`, or `evidence` when no model was there."""
-        return next((part.strategy for part in self.parts if part.status == "success"), None)
-
-    @property
-    def details(self) -> dict[str, Any]:
-        found: dict[str, Any] = {} if self.error is None else {"error": self.error}
-        if self.error is None:
-            found["answer"] = self.text
-        if self.error_code is not None:
-            found["errorCode"] = self.error_code
-        if self.reason is not None:
-            found["reason"] = self.reason
-        if self.error is not None and self.parts:
-            found["hint"] = _HINT
-        found |= {
-            "citedIds": list(self.cited_ids),
-            "sourceConversationIds": list(self.conversation_ids),
-            "expandedSummaryCount": self.expanded_summary_count,
-            "totalSourceTokens": self.total_source_tokens,
-            "truncated": self.truncated,
-        }
-        if len(self.conversation_ids) == 1:
-            found["sourceConversationId"] = self.conversation_ids[0]
-        if self.several or any(part.status == "failed" for part in self.parts):
-            found["conversationBreakdown"] = [part.details for part in self.parts]
-        optional = {
-            "strategy": self.strategy,
-            "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in self.parts))),
-            "otherConversationIds": list(self.others),
-        }
-        return found | {name: value for name, value in optional.items() if value}
+    `others` match, too, and were not read; `several`: whether more than one conversation was asked for.
+    """
+    replies = [part.reply for part in parts if part.reply]
+    good = sorted(part.conversation_id for part in parts if part.reply)
+    found = head | {
+        "citedIds": list(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
+        "sourceConversationIds": good,
+        "expandedSummaryCount": sum(reply.expanded_summary_count for reply in replies),
+        "totalSourceTokens": sum(reply.total_source_tokens for reply in replies),
+        "truncated": "error" in head or len(good) < len(parts) or any(reply.truncated for reply in replies),
+    }
+    if len(good) == 1:
+        found["sourceConversationId"] = good[0]
+    if several or any(part.status == "failed" for part in parts):
+        found["conversationBreakdown"] = [part.details for part in parts]
+    optional = {
+        "strategy": next((part.strategy for part in parts if part.reply), None),
+        "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in parts))),
+        "otherConversationIds": list(others),
+    }
+    return found | {name: value for name, value in optional.items() if value}
 
 
-def no_answer(text: str, code: str | None, *, reason: str | None = None) -> Answer:
-    """The answer to a question that was not read for."""
-    return Answer("", truncated=True, error=text, error_code=code, reason=reason)
+def no_answer(text: str, code: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
+    """The details of a question that was not read for."""
+    head = {"error": text, "errorCode": code, "reason": reason}
+    return answer_details({name: value for name, value in head.items() if value is not None})
 
 
-def merge_parts(parts: Sequence[AnswerPart], *, others: tuple[int, ...] = (), several: bool = False) -> Answer:
+def merge_parts(parts: Sequence[AnswerPart], *, others: Sequence[int], several: bool) -> dict[str, Any]:
     """One answer from all parts; an error only when every conversation that was read failed."""
-    good = [part for part in parts if part.reply is not None]
-    if not good:
-        failures = [part.failure for part in parts if part.failure is not None]
-        text = "; ".join(dict.fromkeys(map(str, failures))) or "nothing was read"
-        code = failures[0].code if failures else None
-        return replace(no_answer(text, code), parts=tuple(parts), several=several, others=others)
-    replies = [part.reply for part in good if part.reply]
-    text = replies[0].answer
+    replies = [(part.conversation_id, part.reply.answer) for part in parts if part.reply]
+    if not replies:
+        failures = [part.outcome for part in parts if isinstance(part.outcome, DelegateError)]
+        error = "; ".join(dict.fromkeys(map(str, failures)))
+        head = {"error": error, "errorCode": failures[0].code, "hint": _HINT}
+        return answer_details(head, parts, others=others, several=several)
+    text = replies[0][1]
     if len(parts) > 1:
-        lines = [f"Merged findings across {len(good)} conversation{'s' if len(good) != 1 else ''}"]
-        lines += [f"### Conversation {part.conversation_id}\n{part.reply.answer}" for part in parts if part.reply]
+        lines = [f"Merged findings across {len(replies)} conversation{'s' if len(replies) != 1 else ''}"]
+        lines += [f"### Conversation {id_}\n{answer}" for id_, answer in replies]
         missing = [f"{part.conversation_id} ({part.status})" for part in parts if part.reply is None]
         lines += [f"Partial coverage: not read were {', '.join(missing)}."] if missing else []
         text = "\n\n".join(lines)
-    return Answer(
-        text,
-        tuple(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
-        tuple(sorted(part.conversation_id for part in good)),
-        sum(reply.expanded_summary_count for reply in replies),
-        sum(reply.total_source_tokens for reply in replies),
-        any(reply.truncated for reply in replies) or len(good) < len(parts),
-        tuple(parts),
-        several,
-        others,
-    )
+    return answer_details({"answer": text}, parts, others=others, several=several)
 
 
 MAX_CONVERSATIONS = 3
@@ -195,7 +160,7 @@ def find_candidates(
     nodes = {node.id: node for node in archive.summaries.many(summary_ids)}
     found: dict[str, AnswerCandidate] = {}
     for id_ in summary_ids:
-        require_in_scope(scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
+        require_readable(archive, scope, nodes[id_].conversation_id if id_ in nodes else None, id_)
         at = nodes[id_].latest_at or nodes[id_].created_at
         found[id_] = AnswerCandidate(id_, nodes[id_].conversation_id, at, is_explicit=True)
     if not (query and query.strip()):
@@ -311,8 +276,8 @@ class Question:
     work_seconds: float = 120.0
 
 
-def answer(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> Answer:
-    """An answer with citations that exist, or the reason why there is none. One deadline holds for all of it.
+def answer(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> dict[str, Any]:
+    """The details of an answer with citations that exist, or why there is none. One deadline holds for all of it.
 
     Without a model and a delegate, the answer is the evidence itself.
 
@@ -331,14 +296,14 @@ def answer(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> An
         return _answer_in_scope(box, question, scope, caller)
 
 
-def _answer_in_scope(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> Answer:
+def _answer_in_scope(box: Toolbox, question: Question, scope: Scope, caller: Caller) -> dict[str, Any]:
     started = box.monotonic()
     box = replace(box, archive=box.archive.within(scope.conversation_ids))
     found = find_candidates(box.archive, box.grep, scope, question.summary_ids, question.query, box.clock())
     if not found:
         if scope.kind == "all":
-            return no_answer("No matching summaries found in any conversation.", None)
-        return Answer(NO_CANDIDATES)
+            return no_answer("No matching summaries found in any conversation.")
+        return answer_details({"answer": NO_CANDIDATES})
     ranked = group_candidates(found)
     if not (box.models or box.delegate or question.summary_ids):
         return _answer_from_recall(box, question, scope, ranked)
@@ -360,8 +325,8 @@ def _answer_in_scope(box: Toolbox, question: Question, scope: Scope, caller: Cal
     else:
         with ThreadPoolExecutor(len(work), thread_name_prefix="lossless-answer") as pool:
             parts = [part.result() for part in [pool.submit(copy_context().run, _part, item) for item in work]]
-    parts += [AnswerPart(members[0].conversation_id, "skipped", _ids(members)) for members in skipped]
-    unread = tuple(members[0].conversation_id for members in others)
+    parts += [AnswerPart(members[0].conversation_id, _ids(members)) for members in skipped]
+    unread = [members[0].conversation_id for members in others]
     return merge_parts(parts, others=unread, several=scope.kind == "all")
 
 
@@ -387,13 +352,13 @@ _KINDS_OF_ANSWER = {
 
 def _answer_from_recall(
     box: Toolbox, question: Question, scope: Scope, ranked: Sequence[list[AnswerCandidate]]
-) -> Answer:
+) -> dict[str, Any]:
     """Without a model: the sentence that answers best, then the evidence for it, about a screen of both."""
     asks = tuple(dict.fromkeys(filter(None, (question.prompt, question.query))))
     cap = min(question.token_cap, question.max_tokens, SCREEN_TOKENS)
     found = recall(box.archive, scope, " ".join(asks), cap, box.clock(), box.asking, asks)
     if not found.evidence:
-        return Answer(NO_CANDIDATES)
+        return answer_details({"answer": NO_CANDIDATES})
     first = answering_sentence(" ".join(asks), found.evidence)
     lines = [*([first, ""] if first else []), NO_MODEL, *found.lines[1:-1]]
     text = cut_to_tokens("\n".join(lines), min(question.token_cap, question.max_tokens))
@@ -403,8 +368,8 @@ def _answer_from_recall(
         cited = tuple(item.reference for item in found.evidence if item.conversation_id == id_)
         weight = sum(estimate_tokens(item.text) for item in found.evidence if item.conversation_id == id_)
         reply = DelegateReply(text, cited, 0, weight)
-        parts.append(AnswerPart(id_, "success", seeds.get(id_, ()), reply, strategy="evidence"))
-    return replace(merge_parts(parts, several=scope.kind == "all"), text=text)
+        parts.append(AnswerPart(id_, seeds.get(id_, ()), reply, strategy="evidence"))
+    return answer_details({"answer": text}, parts, several=scope.kind == "all")
 
 
 def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
@@ -455,11 +420,11 @@ def _part(work: _ConversationTask) -> AnswerPart:
     elapsed = int(1000 * (work.box.monotonic() - begun))
     id_, ids = work.members[0].conversation_id, _ids(work.members)
     if isinstance(outcome, DelegateError):
-        return AnswerPart(id_, "failed", ids, failure=outcome, elapsed_ms=elapsed, strategy=strategy)
+        return AnswerPart(id_, ids, outcome, elapsed, strategy)
     reply, dropped = check_citations(work.box.archive, work.scope, outcome)
     asking = {f"msg#{message_id}" for message_id in work.box.asking}
     reply = replace(reply, cited_ids=tuple(cited for cited in reply.cited_ids if cited not in asking))
-    return AnswerPart(id_, "success", ids, reply, elapsed_ms=elapsed, strategy=strategy, dropped=dropped)
+    return AnswerPart(id_, ids, reply, elapsed, strategy, dropped)
 
 
 def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateError, str]:

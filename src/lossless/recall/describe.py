@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -24,13 +23,14 @@ from lossless.recall.results import (
     parse_reference,
     part_label,
 )
-from lossless.recall.scope import require_in_scope
+from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.model.context import Summary
     from lossless.model.messages import StoredFile
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
@@ -109,11 +109,7 @@ _LARGEST = 1 << 50
 #: The share of bytes that are no UTF-8 from which on a file is no text.
 _BINARY_SHARE = 0.12
 #: Bytes of an opened file: from an offset on, at most so many.
-ReadAt: TypeAlias = Callable[[int, int], bytes]
-
-
-#: Opens the bytes of a stored file where they may safely be read; None when they are not there.
-OpenFile: TypeAlias = "Callable[[StoredFile], ReadAt | None]"
+ReadAt: TypeAlias = "Callable[[int, int], bytes]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +138,14 @@ def read_file_page(file_id: str, read: ReadAt, request: DescribeRequest, budget:
         return TextPage("", 0, 0, note="binary; its content is not shown")
     if request.cursor is None and (request.start_line is not None or request.end_line is not None):
         first = request.start_line or 1
-        start, seen = _line_offset(read, first)
-        if seen < first:
-            return TextPage("", start, start, note=f"it has {seen:,} lines")
+        starts = list(islice(_line_starts(read), first))
+        start, count = starts[-1], len(starts) - (not read(starts[-1], 1))  # nothing may follow the last end of a line
+        if count < first and first > 1:
+            return TextPage("", start, start, note=f"it has {count:,} lines")
         lines = None if request.end_line is None else request.end_line - first + 1
-    data = read(start, request.max_bytes + 4)
-    whole = data[: _line_end(data, lines)]
+    whole = read(start, request.max_bytes + 4)
+    if lines is not None and len(parts := whole.split(b"\n", lines)) > lines:
+        whole = whole[: len(whole) - len(parts[-1])]
     end = request.max_bytes
     while len(whole) > request.max_bytes and end > request.max_bytes - 4 and whole[end] & 0xC0 == 0x80:
         end -= 1  # back to where a letter begins
@@ -172,47 +170,12 @@ def is_binary(head: bytes) -> bool:
     return b"\0" in head or strange > len(head) * _BINARY_SHARE
 
 
-def _line_offset(read: ReadAt, line: int) -> tuple[int, int]:
-    """Where a line begins, counted from 1, and how many lines were seen; less than `line` when there are fewer."""
-    offset, seen = 0, 1
-    while seen < line:
-        chunk = read(offset, _CHUNK)
-        if not chunk:  # nothing may follow the last end of a line
-            return offset, seen - 1 if offset == 0 or read(offset - 1, 1) == b"\n" else seen
-        count = chunk.count(b"\n")
-        if seen + count < line:
-            seen, offset = seen + count, offset + len(chunk)
-            continue
-        at = -1
-        for _ in range(line - seen):
-            at = chunk.index(b"\n", at + 1)
-        offset, seen = offset + at + 1, line
-    return (offset, seen) if line == 1 or read(offset, 1) else (offset, line - 1)
-
-
-def _line_end(data: bytes, lines: int | None) -> int:
-    if lines is None:
-        return len(data)
-    at = 0
-    for _ in range(lines):
-        found = data.find(b"\n", at)
-        if found < 0:
-            return len(data)
-        at = found + 1
-    return at
-
-
-def vault_opener(vault: Vault) -> OpenFile:
-    """The files of a vault, for `describe`; one that is missing or must not be read is as if it were not there."""
-
-    def open_file(stored: StoredFile, /) -> ReadAt | None:
-        try:
-            vault.read(stored, 0, 0)
-        except (NotFound, ArchiveError):
-            return None
-        return lambda offset, length: vault.read(stored, offset, length).data
-
-    return open_file
+def _line_starts(read: ReadAt) -> Iterator[int]:
+    yield 0
+    offset = 0
+    while chunk := read(offset, _CHUNK):
+        yield from (offset + found.end() for found in re.finditer(b"\n", chunk))
+        offset += len(chunk)
 
 
 #: The most summaries that a manifest lists.
@@ -229,7 +192,7 @@ def describe(
     scope: Scope,
     now: datetime,
     request: DescribeRequest | None = None,
-    open_file: OpenFile | None = None,
+    vault: Vault | None = None,
 ) -> Description:
     """Open a summary, a message or a file. Source text that a grant's holder reads is charged to the grant.
 
@@ -246,7 +209,7 @@ def describe(
             return _describe_summary(archive, named.id, scope, request, budget)
         if named.kind == "message":
             return _describe_message(archive, named.message_id, scope, request, budget)
-        return _describe_file(archive, named.id, scope, request, budget, open_file)
+        return _describe_file(archive, named.id, scope, request, budget, vault)
 
     def fitted(cap: int | None) -> Description:
         """With less content when all of it together would be longer than a tool may return."""
@@ -264,15 +227,18 @@ def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
     found = archive.summaries.many([summary_id])
-    require_in_scope(scope, found[0].conversation_id if found else None, summary_id)
-    recall_scope.check_grant_summary(archive, scope.grant, summary_id)
+    require_readable(archive, scope, found[0].conversation_id if found else None, summary_id)
     summary = found[0]
     messages = archive.summaries.message_ids(summary_id) if summary.depth == 0 else []
     page = _text_page(summary_id, summary.content, request.cursor, budget)
     used_in = archive.summaries.used_in(summary_id)
     root = archive.listings.summary_nodes([summary_id])[summary_id]
-    cap, source = _budget(archive, scope, request)
-    branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
+    cap, source = request.token_cap or request.default_cap, "request" if request.token_cap else "config_default"
+    if scope.grant is not None:
+        remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
+        cap = min(request.token_cap or remaining, remaining)
+        source = "request" if request.token_cap else "delegated_grant_remaining"
+    branches = branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
     lines = [
         f"LCM_SUMMARY {summary.id}",
@@ -292,18 +258,11 @@ def _describe_summary(
         "type": "summary",
         "summary": {
             "conversationId": summary.conversation_id,
-            "kind": summary.kind,
-            "depth": summary.depth,
-            "tokenCount": summary.tokens,
-            "descendantCount": summary.descendant_count,
-            "descendantTokenCount": summary.descendant_tokens,
-            "sourceMessageTokenCount": summary.source_message_tokens,
+            **_node_details(summary),
             "fileIds": list(summary.file_ids),
             "parentIds": list(summary.source_ids),
             "childIds": list(used_in),
             "messageIds": list(messages),
-            "earliestAt": json_time(summary.earliest_at),
-            "latestAt": json_time(summary.latest_at),
             "createdAt": state_time(summary.created_at),
             "model": summary.model,
         },
@@ -333,17 +292,23 @@ def _branch(node: LineageNode, level: int, source_of: str | None, cap: int) -> t
         "summaryId": node.id,
         "parentSummaryId": source_of,
         "depthFromRoot": level,
+        **_node_details(node),
+        "childCount": node.source_count,
+        "costs": {"summariesOnly": small, "withMessages": large},
+        "budget": {"summariesOnly": small_fits, "withMessages": large_fits},
+    }
+
+
+def _node_details(node: Summary | LineageNode) -> dict[str, Any]:
+    return {
         "kind": node.kind,
         "depth": node.depth,
         "tokenCount": node.tokens,
+        "descendantCount": node.descendant_count,
         "descendantTokenCount": node.descendant_tokens,
         "sourceMessageTokenCount": node.source_message_tokens,
-        "descendantCount": node.descendant_count,
-        "childCount": node.source_count,
         "earliestAt": json_time(node.earliest_at),
         "latestAt": json_time(node.latest_at),
-        "costs": {"summariesOnly": small, "withMessages": large},
-        "budget": {"summariesOnly": small_fits, "withMessages": large_fits},
     }
 
 
@@ -372,24 +337,12 @@ def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, in
     return list(branches.values())
 
 
-def _budget(archive: Archive, scope: Scope, request: DescribeRequest) -> tuple[int, str]:
-    if scope.grant is not None:
-        remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
-        if request.token_cap is None:
-            return remaining, "delegated_grant_remaining"
-        return min(request.token_cap, remaining), "request"
-    if request.token_cap is not None:
-        return request.token_cap, "request"
-    return request.default_cap, "config_default"
-
-
 def _describe_message(
     archive: Archive, message_id: int, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
     found = archive.messages.many([message_id])
     name = f"msg#{message_id}"
-    require_in_scope(scope, found[0].conversation_id if found else None, name)
-    recall_scope.check_grant_message(archive, scope.grant, message_id)
+    require_readable(archive, scope, found[0].conversation_id if found else None, name)
     stored, message, views = found[0], found[0].message, archive.listings
     place = stored.conversation_id, stored.seq
     before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
@@ -463,25 +416,23 @@ def _text_page(name: str, text: str, cursor: str | None, budget: TextBudget) -> 
 
 
 def _describe_file(
-    archive: Archive,
-    file_id: str,
-    scope: Scope,
-    request: DescribeRequest,
-    budget: TextBudget,
-    open_file: OpenFile | None,
+    archive: Archive, file_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget, vault: Vault | None
 ) -> Description:
     found = archive.files.many([file_id])
-    require_in_scope(scope, found[file_id].conversation_id if found else None, file_id)
+    require_readable(archive, scope, found[file_id].conversation_id if found else None, file_id)
     stored, first, last = found[file_id], request.start_line, request.end_line
     if first is not None and last is not None and last < first:
         raise BadInput(f"endLine ({last}) is before startLine ({first})")
     request = replace(request, max_bytes=min(MAX_PAGE_BYTES, max(MIN_PAGE_BYTES, request.max_bytes)))
     page, from_message = TextPage("", 0, 0, note="its bytes cannot be read"), False
-    read = open_file(stored) if open_file is not None else None
-    if read is None and (text := archive.files.text_of(stored)) is not None:
-        read, from_message = partial(_slice, text.encode("utf-8", "surrogateescape")), True
-    if read is not None:
-        page = read_file_page(file_id, read, request, budget)
+    try:
+        if vault is None:
+            raise NotFound("file", file_id)
+        page = read_file_page(file_id, lambda *part: vault.read(stored, *part).data, request, budget)
+    except (NotFound, ArchiveError):
+        if (text := archive.files.text_of(stored)) is not None:
+            data, from_message = text.encode("utf-8", "surrogateescape"), True
+            page = read_file_page(file_id, lambda start, length: data[start : start + length], request, budget)
     details = {
         "id": stored.id,
         "type": "file",
@@ -504,10 +455,6 @@ def _describe_file(
         "cursor": page.cursor,
     }
     return Description(stored.id, page, details, _file_text(stored, page, from_message=from_message))
-
-
-def _slice(data: bytes, offset: int, length: int) -> bytes:
-    return data[offset : offset + length]
 
 
 def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str:

@@ -20,7 +20,16 @@ from lossless.model.search_text import WORD, fold_text, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import rank
-from lossless.recall.query import ASKS_ORDER, asks_course, find_times, narrowest_time, parse_query, time_range
+from lossless.recall.query import (
+    ASKS_ORDER,
+    asks_course,
+    find_times,
+    narrowest_time,
+    parse_query,
+    phrases,
+    time_range,
+    word_list,
+)
 from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
@@ -40,11 +49,7 @@ if TYPE_CHECKING:
     from lossless.store.search import AnyText
 
 #: Words that make a time relative to the day on which they were said.
-_RELATIVE = re.compile(
-    r"\b(?:last|past|previous|ago|yesterday|letzte\w*|vergangene\w*|vorige\w*|gestern|vorgestern|vor|hier|avant-hier"
-    r"|il y a|derni\w+|pass\w+|ayer|anteayer|hace|pasad\w+)\b",
-    re.IGNORECASE,
-)
+_RELATIVE = phrases("is relative to a day")
 _MOST_DATES = 2
 _NEWEST = " newest word on it; the rest in order of time:"
 _OPENING = "Open one with lcm_describe (id: msg#… or sum_…); lcm_expand_query reads around it."
@@ -216,11 +221,7 @@ _POOL = 300
 #: Fewer tokens than this are left empty.
 _LEAST_TOKENS = 24
 #: Words that ask for whatever was said or done.
-_WHATEVER_WORDS = """
-discuss discussed discussing done said say talked chat chatted worked did made happening since until going told
-geredet gesprochen gemacht passiert besprochen gesagt parle fait dit hablamos hicimos dijimos
-"""
-_WHATEVER = frozenset(_WHATEVER_WORDS.split())
+_WHATEVER = word_list("words for whatever was said")
 _IN_ORDER = "In order of time."
 #: How much more a message of the running session counts where all conversations are looked at.
 _NEAR = 1.2
@@ -378,42 +379,10 @@ _LEAST_SHARE = 0.1
 _MOST_QUOTABLE, _MOST_MISSES, _READ_AT_ONCE = 120, 8, 40
 _FRAME_TOKENS = 64
 
-_ASKS = re.compile(
-    r"\s*(?:what|when|where|who|whom|whose|which|how|why|did|does|do|is|are|was|were|has|have|had|would|could|can"
-    r"|(?:in|on|for|with|at|by|from) (?:which|what|how|whom)|wann|wo|wer|wen|wem|welche\w*|wie|warum|was|hat|haben"
-    r"|quand|où|qui|quel\w*|comment|pourquoi|cuándo|dónde|quién|qué|cuál\w*|cómo)\b",
-    re.IGNORECASE,
-)
-_ASKS_PAST = re.compile(
-    r"\b(?:remember|remind|recall|earlier|before|last time|told|tell you|said|mention\w*|discuss\w*|decided?|agreed"
-    r"|previous\w*|back then|did (?:i|we)|what (?:was|were)|used to|erinner\w*|vorhin|damals|gesagt|besprochen"
-    r"|rappel\w*|souvien\w*|dit|recuerd\w*|dije|dijiste)\b",
-    re.IGNORECASE,
-)
-_ASKS_THE_MODEL = re.compile(r"\b(?:you|your|u|du|dir|dich|dein\w*|tu|toi|vous|votre|tú|usted|tus?)\b", re.IGNORECASE)
+_ASKS, _ASKS_PAST = phrases("begins a question", start=r"\s*"), phrases("asks for what was")
+_ASKS_THE_MODEL = phrases("asks the model")
 #: Words of greetings, thanks, feelings and requests, which say nothing about a topic.
-_SMALL_TALK_WORDS = """
-absolutely afternoon agree ahead alright amaze amazing appreciate appreciated argh ask asking awesome back bad
-beautiful best bet better big bit bless bored bother break brb brilliant busy bye care catch check cheers
-cold congrats congratulations continue cool correct course crazy cute dear definitely describe
-disagree early enjoy entertain evening exactly excellent excited explain fair fantastic feel feeling
-fine finally flies forget friday fun funny glad good goodbye goodnight gotta grab great guess guys ha haha
-hahaha happen happened happens happy hear heard hello help hey hi hilarious hiya hmm hold hooray hope hot hungry
-idea interesting joke keep kidding kind know late lately later laugh left like liked likes little lol long look
-looks lot love lovely luck matter mean means meh mention mentioned mind moment monday morning
-need needed needs new next nice night nope oh ok okay old omg oops outside part people perfect person place plan
-plans pleasure point possible pretty probably problem proceed question quick rain raining ready remember remind
-right saturday saying second see seems sense show sleep sleepy slept snowing soon sorry sound sounds start starving
-stay stop stuff suggest sun sunday super sure sweet take talk talking tell thank thanks think thought
-thursday thx time times tired today tomorrow tonight true try tuesday ty ugh understand understood usual wait want
-wanted way weather wednesday week weekend welcome whats wonder wonderful woohoo word words work working worries
-worry wow yay yeah yep yesterday yo year years day days
-hallo danke bitte guten tag abend nacht super genau klar weiter gut gerne tschuss morgen heute
-bonjour salut merci bonsoir oui non suite bien super hola gracias buenos buenas dias noches sigue bueno adios
-ciao grazie buongiorno buonasera prego avanti ola obrigado obrigada bom boa hoi dank goedemorgen doorgaan
-привет спасибо пожалуйста хорошо здравствуйте пока дальше продолжай
-"""
-_SMALL_TALK = frozenset(_SMALL_TALK_WORDS.split())
+_SMALL_TALK = word_list("small talk")
 
 
 def unasked_evidence(

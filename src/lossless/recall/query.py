@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lossless.model.search_text import (
@@ -39,6 +40,23 @@ MAX_RUN = 4
 #: The same for katakana and Korean, where a run is a word.
 MAX_SPACED_RUN = 12
 _MAX_ROW = 24
+_SECTIONS = Path(__file__).with_name("wordings.txt").read_text(encoding="utf-8").split("\n\n")[1:]
+_WORDINGS = {name: lines.splitlines() for name, _, lines in (section.partition(":\n") for section in _SECTIONS)}
+
+
+def word_list(name: str) -> frozenset[str]:
+    """A list of words of `wordings.txt`."""
+    return frozenset(" ".join(_WORDINGS[name]).split())
+
+
+def phrase_list(name: str) -> list[str]:
+    """A list of phrases of `wordings.txt`."""
+    return "|".join(_WORDINGS[name]).split("|")
+
+
+def phrases(name: str, start: str = r"\b", end: str = r"\b") -> re.Pattern[str]:
+    """What finds one of the phrases of a list of `wordings.txt`."""
+    return re.compile(rf"{start}(?:{'|'.join(_WORDINGS[name])}){end}", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +277,7 @@ def parse_query(question: str) -> Query:
     for chunk in _CHUNK.findall(rest):
         found += chunk_terms(chunk, is_english=stop is ENGLISH)
     kept = [term for term in found if not _is_stop_term(term, stop)]
-    if _ASKS_ABOUT_TALK.search(rest):
+    if ASKS_ORDER.search(rest) or _ASKS_ABOUT_TALK.search(rest):
         kept = [term for term in kept if not _is_stop_term(term, _FRAME)] or kept
     terms: dict[tuple[str, ...], Term] = {}  # each once, in any form; one asked for itself wins over a piece
     for term in kept or found:
@@ -324,70 +342,17 @@ _REGEX = re.compile(
     r"\.[*+?]|\[\^?[\w\\]-?[^\]\s]*\][*+?{]|(?:^|\s)\^\w|\w\$(?=\s|$)|\w\|\w|\(\?[:=!<]|\w\{\d+,?\d*\}"
     r"|(?<![:\w\\])\\[bBdDsSwW](?!\w*\\\w{2})|\w\\[bBdDsSwW](?=[*+?{\s]|$)"
 )
-_VERB = r"(?!(?:is|was|does|has|are|were|do|did|have|had)\b)"
-_ASKS_SEVERAL = re.compile(
-    rf"\b(?:(?:what|which|how many)(?: {_VERB}\w+){{0,2}} {_VERB}\w+[^\Ws]s\b|what are|welche|wie viele|quels|quelles"
-    r"|combien|cuáles|cuántos|cuántas)\b",
-    re.IGNORECASE,
-)
+_ASKS_SEVERAL = phrases("asks for several")
 #: Questions about nothing but the order, and about how something went on: their answer is a row of events.
-ASKS_ORDER = re.compile(
-    r"\b(?:in (?:which|what|the) (?:order|sequence)|the (?:order|sequence) (?:in which|of)|in order\b(?! to)|timeline"
-    r"|chronolog\w*|one after (?:the other|another)|Reihenfolge|dans quel ordre|en qué orden)",
-    re.IGNORECASE,
-)
-_ASKS_DEVELOPMENT = re.compile(
-    r"\b(?:over time|so far|sum(?:s|med)? up|(?:whole|full|entire) (?:story|history)|story of|im Laufe"
-    r"|how (?:has|have|did|does) .*\b(?:chang|evolv|develop|progress)|summar(?:y|i[sz]e)"
-    r"|overview|recap|zusammenfass\w*|überblick|résum\w+|resum\w+"
-    r"|what (?:did|have) (?:i|we) (?:tell|told|say|said))",
-    re.IGNORECASE,
-)
+ASKS_ORDER, _ASKS_DEVELOPMENT = phrases("asks for an order", end=""), phrases("asks for a development", end="")
 #: Questions about what was said, not about its subject alone; and the words of such questions that name no subject.
-_ASKS_ABOUT_TALK = re.compile(
-    rf"{ASKS_ORDER.pattern}|\b(?:summari[sz]e|(?:summary|overview|recap) of|remind (?:me|us)|walk me through"
-    r"|(?:throughout|across|over the course of) our|my preferences?"
-    r"|(?:did|have|had) (?:i|we) (?:ever )?(?:said|say|told|tell|mention(?:ed)?|ask(?:ed)?|bring|brought|discuss(?:ed)?"
-    r"|talk(?:ed)?|shared?|give|gave|given|stated?)"
-    r"|(?:i|we) (?:said|told|asked|mentioned|gave|shared|discussed|brought))\b",
-    re.IGNORECASE,
-)
-_FRAME_WORDS = """
-ask asked aspect aspects bring bringing brought chat chats comprehensive conversation conversations course cover
-covered describe detailed develop developed different discuss discussed discussion discussions eight everything evolve
-evolved five four gave give instruct instruction instructions item items list mention mentioned nine order overview
-prefer preference preferences progress progressed raise raised recap remind rule rules said say seven share shared six
-state stated summaries summarise summarize summary talk talked tell ten three throughout timeline told topic topics
-two various walk
-"""
-_FRAME = frozenset(_FRAME_WORDS.split())
-_IS_OWN = re.compile(
-    r"\b(?:i|my|mine|we|our|ich|wir|mein\w*|unser\w*|je|mon|mes|nous|notre|yo|mis?|nosotros)\b", re.IGNORECASE
-)
-_IS_REQUEST = re.compile(
-    r"\b(?:(?:can|could|would|will|should) you|(?:should|shall|can|could|do) i|what would you|help me)\b"
-    r"|^\s*(?:please )?(?:draft|write|make|show|help|explain|give|suggest|create|recommend|build|plan|design|tell|walk"
-    r"|list|describe|compare) (?:me|us|a|an|the|some|how|out|up|down)\b",
-    re.IGNORECASE,
-)
+_ASKS_ABOUT_TALK, _FRAME = phrases("asks about the talk"), word_list("words about the talk")
+_IS_OWN, _IS_REQUEST = phrases("is about the asker"), phrases("is a request", start="")
 #: Questions about what was, or how things stand.
-_IS_PAST = re.compile(
-    r"\b(?:did|was|were|had|have (?:i|we)|has|been|ago|so far|by now|current(?:ly)?|latest|how (?:many|much|often|long)"
-    r"|when (?:is|was|did|does|will))\b",
-    re.IGNORECASE,
-)
+_IS_PAST = phrases("is about the past")
 #: Questions about what the other side said, and about what the asker wants.
-_ASKS_THE_OTHER = re.compile(
-    r"^(?!.*\b(?:did|have|had) (?:i|we)\b).*\b(?:(?:did|have|had) you"
-    r"|you (?:said|told|suggested|recommended|gave|explained|proposed|wrote)"
-    r"|your (?:answer|advice|suggestion|recommendation|explanation|reply|proposal)s?)\b",
-    re.IGNORECASE | re.DOTALL,
-)
-_ASKS_WISHES = re.compile(
-    r"\b(?:instruct\w*|rules?|prefer\w*|favou?rites?|likes?|wants?|wish\w*|(?:tell|told|ask|asked) you (?:to|not|never)"
-    r"|(?:tell|told|ask|asked) you .*\b(?:must|should|never|always))\b",
-    re.IGNORECASE,
-)
+_ASKS_THE_OTHER = phrases("asks about the other", start=r"(?s)^(?!.*\b(?:did|have|had) (?:i|we)\b).*\b")
+_ASKS_WISHES = phrases("asks for wishes")
 _REGEX_CLASS = re.compile(r"\\[bBdDsSwW]")
 
 
@@ -599,39 +564,20 @@ def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _
     return min(_BEGINNING.astimezone(now.tzinfo), span[0]), span[0]
 
 
-def _table(*rows: str) -> dict[str, int]:
-    """Each word of a row by the row's number, from 1."""
-    return {word: number for number, row in enumerate(rows, 1) for word in row.split()}
+def _table(name: str) -> dict[str, int]:
+    """Each word of a list of `wordings.txt` by the number of its row, from 1."""
+    return {word: number for number, row in enumerate(_WORDINGS[name], 1) for word in row.split()}
 
 
 def _choice(words: dict[str, int]) -> str:
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
-_MONTHS = _table(
-    *("january jan januar janvier enero", "february feb februar fevrier febrero", "march mar marz mars marzo"),
-    *("april apr avril abril", "may mai mayo", "june jun juni juin junio", "july jul juli juillet julio"),
-    *("august aug aout agosto", "september sept sep septembre septiembre", "october oct oktober octobre octubre"),
-    *("november nov novembre noviembre", "december dec dezember decembre diciembre"),
-)
+_MONTHS, _WEEKDAYS, _NUMBERS = _table("months"), _table("weekdays"), _table("numbers")
 #: Months that are other words too: they count after a word like "in".
 _AMBIGUOUS_MONTHS = {"may", "march", "mar", "mars", "mai", "jan", "jun", "jul", "sep", "dec"}
-_WEEKDAYS = _table(
-    *("monday montag lundi lunes", "tuesday dienstag mardi martes", "wednesday mittwoch mercredi miercoles"),
-    *("thursday donnerstag jeudi jueves", "friday freitag vendredi viernes", "saturday samstag samedi sabado"),
-    "sunday sonntag dimanche domingo",
-)
-_NUMBERS = _table(
-    *("a an one ein eine einem einer einen un une una", "two couple zwei deux dos", "three few drei trois tres"),
-    *("four vier quatre cuatro", "five funf cinq cinco", "six sechs seis", "seven sieben sept siete"),
-    *("eight acht huit ocho", "nine neun neuf nueve", "ten zehn dix diez"),
-)
 #: Days, weeks, months, years, hours.
-_UNITS = _table(
-    *("day days tag tage tagen jour jours dia dias", "week weeks woche wochen semaine semaines semana semanas"),
-    *("month months monat monate monaten mois mes meses", "year years jahr jahre jahren an ans annee ano anos"),
-    "hour hours stunde stunden heure heures hora horas",
-)
+_UNITS = _table("units of time")
 _DAY_WORDS = {
     **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0),
     **dict.fromkeys(("heute", "aujourd'hui", "aujourd’hui", "hoy"), 0),

@@ -24,6 +24,9 @@ from lossless.recall.query import (
     TermMatch,
     candidate_expressions,
     parse_query,
+    phrase_list,
+    phrases,
+    word_list,
 )
 from lossless.store.database import column_text
 from lossless.store.search import MessageText, index_new_rows, is_stale, reindex_stale, stem
@@ -268,28 +271,12 @@ COVERAGE = 0.3
 CLOSENESS = 0.5
 CLOSE_CHARS = 24
 _WORD_CHARS = 6
-_KIND_NAMES = """
-activity activities area areas both common different event events example examples item items kind kinds long many
-mention mentioned much name names often people person place places recently sort sorts specific thing things time
-times type types way ways
-"""
-_KIND_WORDS = frozenset(_KIND_NAMES.split())
+_KIND_WORDS = word_list("kinds of things")
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
-_PERSONAL = re.compile(
-    r"\b(?:i|my|me|mine|we|our|us|ich|wir|mein\w*|unser\w*|je|mon|ma|mes|nous|notre|yo|mi|mis|nosotros)\b",
-    re.IGNORECASE,
-)
+_PERSONAL = phrases("is personal")
 _SPECIFIC = re.compile(r"\d[\d.,:]*|(?<=[a-zß-ÿ,;:] )[^\W\d_a-zß-ÿ][\w'’-]+")
 #: How people say what they always want, and what they prefer.
-_WISH_PHRASES = """
-always|never|whenever|each time|every time|every single time|from now on|going forward|in future|when i ask|if i ask
-every answer|each answer|all answers|your answers|i want you|i d like you|i need you|prefer|prefers|preferred|preference
-rather than|i d rather|i would rather|sooner|favorite|favourite|better than|i like|i love|i enjoy|i hate|i dislike
-we like|we love|don t like|can t stand|suits me|suit me|appeals to me|best for me|better for me|works for me|my taste
-my style|i tend|i lean|best when|best with|happier
-ich bevorzuge|mir ist lieber|ab jetzt|künftig|je préfère|désormais|prefiero|de ahora en adelante
-"""
-_WISH_LIST = re.split(r"[|\n]", _WISH_PHRASES.strip())
+_WISH_LIST = phrase_list("wishes")
 _WISHES = "body: (" + " OR ".join(f'"{one}"' for one in _WISH_LIST) + ")"
 _WISH = re.compile(r"\b(?:" + "|".join(one.replace(" ", r"\W+") for one in _WISH_LIST) + r")\b", re.IGNORECASE)
 #: So many messages with one of these are looked at; so many shown behind so many hits, and more further down.
@@ -695,13 +682,7 @@ def current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyT
 
 #: Among so many of the best messages; a correction has at least this part of what made the other one be found.
 _CORRECTED, _CORRECTED_SHARE = 12, 0.75
-_CORRECTS = re.compile(
-    r"\b(?:actually|instead|no longer|any ?more|correction|i was wrong|changed (?:my|our) mind|scratch that|forget what"
-    r"|(?:moved|switched|changed|renamed|postponed|rescheduled) (?:it |them )?(?:to|from)|rather than|not .{1,30} but"
-    r"|(?:is|are) now|now(?= *[.!,;])"
-    r"|stattdessen|nicht mehr|doch nicht|doch lieber|finalement|en fait|ne .{1,20} plus|en realidad|en vez de|ya no)\b",
-    re.IGNORECASE,
-)
+_CORRECTS = phrases("corrects something")
 
 
 def corrections_first(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -498,7 +499,7 @@ def parse_reference(text: str, *, numbers: bool = True) -> Reference:
     if not stripped:
         raise BadInput(f"an id is needed: {_EXAMPLES}")
     if numbers and stripped.isascii() and stripped.isdigit():
-        return _message(stripped)
+        return _checked(f"msg#{stripped}")
     if _BARE.fullmatch(stripped):
         return _checked(stripped)
     for head in _HEADS:
@@ -513,11 +514,7 @@ def parse_reference(text: str, *, numbers: bool = True) -> Reference:
     if not ids:
         shown = stripped if len(stripped) <= 80 else f"{stripped[:77]}..."
         raise BadInput(f"{shown!r} is no id; ids look like {_EXAMPLES}")
-    if ids[0] != ids[0].lower():
-        raise BadInput(f"ids are lower-case: {ids[0]!r} is not one")
-    if not ids[0].partition("_")[2] and not ids[0].startswith("msg"):
-        raise BadInput(f"{ids[0]!r} has nothing after the underscore")
-    raise BadInput(f"pass the id alone ({ids[0]!r}), or a whole reference in brackets")
+    raise BadInput(f"pass the id alone, whole and in lower case, or a whole reference in brackets, not {ids[0]!r}")
 
 
 def parse_references(texts: Iterable[str], *, kinds: tuple[ReferenceKind, ...]) -> tuple[Reference, ...]:
@@ -536,31 +533,21 @@ def find_references(text: str) -> list[tuple[int, int, Reference]]:
     found = []
     for match in _ANY_ID.finditer(text):
         id_ = match[0].rstrip("_-")
-        if _BARE.fullmatch(id_) and not _is_empty(id_):
-            found.append((match.start(), match.start() + len(id_), _checked(id_)))
+        with suppress(BadInput):
+            if _BARE.fullmatch(id_):
+                found.append((match.start(), match.start() + len(id_), _checked(id_)))
     return found
 
 
 def _checked(id_: str) -> Reference:
     if id_.startswith("msg"):
-        return _message(id_[4:])
-    if _is_empty(id_):
+        number = int(id_[4:24])
+        if not 0 < number <= _MAX_MESSAGE_ID:
+            raise BadInput(f"{id_[:28]} is not a message id")
+        return Reference("message", f"msg#{number}", number)
+    if not id_.partition("_")[2].strip("0_-"):
         raise BadInput(f"{id_!r} is a placeholder, not an id")
     return Reference("summary" if id_.startswith("sum_") else "file", id_)
-
-
-def _message(digits: str) -> Reference:
-    number = int(digits[:20])
-    if not 0 < number <= _MAX_MESSAGE_ID:
-        raise BadInput(f"msg#{digits[:24]} is not a message id")
-    return Reference("message", f"msg#{number}", number)
-
-
-def _is_empty(id_: str) -> bool:
-    """Whether an id says nothing: zeros only."""
-    if id_.startswith("msg"):
-        return not 0 < int(id_[4:]) <= _MAX_MESSAGE_ID
-    return not id_.partition("_")[2].strip("0_-")
 
 
 def _several(ids: list[str]) -> BadInput:

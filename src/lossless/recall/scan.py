@@ -4,6 +4,7 @@ prefilter, and masking by the user's own patterns.
 
 from __future__ import annotations
 
+import math
 import re
 import time
 import warnings
@@ -277,12 +278,11 @@ class Regex:
             raise BadPattern(f"{pattern[:40]}…", f"it is longer than {MAX_REGEX_CHARS} characters")
         if _RECURSION.search(pattern):
             raise BadPattern(pattern, "patterns that call themselves are not supported")
-        self.pattern = pattern
-        if engine != "re2" and expanded_size(pattern) > MAX_EXPANDED_SIZE:
+        self.pattern, self.shape = pattern, RegexTraits(pattern)
+        if engine != "re2" and self.shape.expanded_size > MAX_EXPANDED_SIZE:
             raise BadPattern(pattern, f"its repeats must match more than {MAX_EXPANDED_SIZE:,} letters; ask for fewer")
         self._linear: Any = _re2(pattern) if engine == "re2" else None
         self._compiled = None if engine == "re2" else _compile(pattern)
-        self.shape = RegexTraits(pattern)
         #: Texts that everything it matches holds, none when that is not certain; in lower case when it ignores case.
         self.needed, self.ignores_case = self.shape.needed, self.shape.ignores_case
 
@@ -304,12 +304,10 @@ class Regex:
             found = self._compiled.search(text, timeout=max(seconds, 0.001), concurrent=True)
         return None if found is None else found.span()
 
-    def spans(self, text: str, seconds: float) -> list[tuple[int, int]]:
+    def spans(self, text: str, seconds: float) -> Iterator[tuple[int, int]]:
         """Everywhere it matches; `TimeoutError` when that cannot be said in time."""
-        if self._compiled is None:
-            return [found.span() for found in self._linear.finditer(text)]
-        found = self._compiled.finditer(text, timeout=max(seconds, 0.001), concurrent=True)
-        return [one.span() for one in found]
+        watched = {"timeout": max(seconds, 0.001), "concurrent": True} if self._compiled else {}
+        return (found.span() for found in (self._compiled or self._linear).finditer(text, **watched))
 
 
 def _compile(pattern: str) -> Any:
@@ -338,36 +336,6 @@ def _re2(pattern: str) -> Any:
         raise BadPattern(pattern, reason) from None
 
 
-def expanded_size(pattern: str) -> int:
-    """At most how many letters and sets a pattern has once its repeats are written out.
-
-    >>> expanded_size("(?:ab{3}){9000}"), expanded_size("(?:a{1000}){1000}"), expanded_size("a{30000000}")
-    (36000, 1000000, 30000000)
-    """
-    limit = len(pattern)
-    for minimum in _LEAST.finditer(pattern):
-        limit *= max(1, int(minimum[1][:12]))
-    if limit <= MAX_EXPANDED_SIZE or _FOREIGN.search(pattern):
-        return limit
-    parsed = _parsed(pattern)
-    return limit if parsed is None or parsed.state.flags & re.VERBOSE else _size(parsed)
-
-
-def _size(parsed: Any) -> int:
-    total = 0
-    for kind, value in parsed:
-        if kind in _REPEATS:
-            total += max(1, value[0]) * _size(value[2])
-        elif kind is sre.BRANCH:
-            total += 1 + sum(map(_size, value[1]))
-        elif kind is sre.IN:
-            total += len(value)
-        else:  # a group, a look around, a condition: what is inside of it
-            inside = value if isinstance(value, tuple) else (value,)
-            total += 1 + sum(_size(part) for part in inside if isinstance(part, _parser.SubPattern))
-    return total
-
-
 def _parsed(pattern: str) -> Any:
     """The pattern as the standard library reads it; None when it cannot."""
     try:
@@ -379,7 +347,7 @@ def _parsed(pattern: str) -> Any:
 
 
 class RegexTraits:
-    """What everything that a pattern matches holds, and how long a text it cannot get lost in.
+    """What everything that a pattern matches holds, how long a text it cannot get lost in, and how much it expands to.
 
     Gathers letters that must stand there, and counts what makes a search try again.
 
@@ -387,16 +355,23 @@ class RegexTraits:
     (('ERR-', ' worker'), ('t off',))
     >>> RegexTraits("(a+)+b").harmless_chars
     0
+    >>> [RegexTraits(pattern).expanded_size for pattern in ("(?:ab{3}){9000}", "(?:a{1000}){1000}", "a{30000000}")]
+    [36000, 1000000, 30000000]
     """
 
     def __init__(self, pattern: str) -> None:
         parsed = None if _FOREIGN.search(pattern) else _parsed(pattern)
-        self.runs, self.ignores_case = [""], parsed is not None and bool(parsed.state.flags & re.IGNORECASE)
+        flags = 0 if parsed is None else parsed.state.flags
+        self.runs, self.ignores_case = [""], bool(flags & re.IGNORECASE)
         #: Places where a search may try another way: each multiplies its steps by the length of the text.
         self.choices, self.is_wild = 0, parsed is None
         #: Whether nothing in it looks at what stands around a match, but for ends of words.
-        self.is_local = parsed is not None and not parsed.state.flags & re.VERBOSE
-        self.through(parsed or ())
+        self.is_local = parsed is not None and not flags & re.VERBOSE
+        #: At most how many letters and sets it has once its repeats are written out.
+        self.expanded_size = self.through(parsed or ())
+        if parsed is None or flags & re.VERBOSE:
+            minima = (max(1, int(minimum[1][:12])) for minimum in _LEAST.finditer(pattern))
+            self.expanded_size = math.prod(minima, start=len(pattern))
         #: Texts of three letters and more that stand in all matches.
         self.needed = tuple(run for run in self.runs if len(run) >= _MIN_NEEDED)
 
@@ -407,54 +382,59 @@ class RegexTraits:
             return 0
         return int(_STEPS ** (1 / (self.choices + 1))) if self.choices else _STEPS
 
-    def through(self, parsed: Any) -> None:
+    def through(self, parsed: Any) -> int:
+        """Read a part of a pattern; how many letters and sets it expands to."""
+        size = 0
         for kind, value in parsed:
             if kind is sre.LITERAL:
-                self._letter(chr(value))
+                size += self._letter(chr(value))
             elif kind is sre.SUBPATTERN:
                 _, added, removed, inner = value
                 self.is_local &= not added | removed
-                if (added | removed) & re.IGNORECASE:  # it reads case in its own way
-                    self.is_wild = True
-                    self.runs.append("")
-                else:
-                    self.through(inner)
+                reads_case = bool((added | removed) & re.IGNORECASE)  # in its own way
+                self.is_wild |= reads_case
+                size += 1 + (self._aside([inner]) if reads_case else self.through(inner))
             elif kind in _REPEATS:
                 self.is_local &= kind is not sre.POSSESSIVE_REPEAT
-                self._repeat(*value)
+                size += self._repeat(*value)
             elif kind is sre.BRANCH:
                 self.choices += 1
-                self._aside(value[1])
+                size += 1 + self._aside(value[1])
             else:
                 self.is_wild |= kind in _WILD
                 self.is_local &= kind not in _WILD and (kind is not sre.AT or value is sre.AT_BOUNDARY)
-                self.runs += [""] if kind is not sre.AT else []
+                groups = value if isinstance(value, tuple) else (value,)
+                runs, inside = self.runs, self._aside([one for one in groups if isinstance(one, _parser.SubPattern)])
+                size += len(value) if kind is sre.IN else 1 + inside
+                self.runs = runs if kind is sre.AT else self.runs
+        return size
 
-    def _letter(self, letter: str) -> None:
+    def _letter(self, letter: str) -> int:
         """A few letters have odd relatives in the other case, such as K and the sign for kelvin."""
         is_sure = letter != "\0" and (not self.ignores_case or (letter.isascii() and letter.lower() not in "ksi"))
         if is_sure:
             self.runs[-1] += letter.lower() if self.ignores_case else letter
         else:
             self.runs.append("")
+        return 1
 
-    def _repeat(self, minimum: int, limit: int, inner: Any) -> None:
+    def _repeat(self, minimum: int, limit: int, inner: Any) -> int:
         """A repeat of one letter or one set is a choice; of anything more, possibly of endless ones."""
         self.choices += 1 if minimum != limit else 0
         self.is_wild |= [kind in _ONE_LETTER for kind, _ in inner] != [True]
         self.runs.append("")
-        if minimum:
-            self.through(inner)
-            self.runs.append("")
-        else:
-            self._aside([inner])
+        if not minimum:
+            return self._aside([inner])
+        size = minimum * self.through(inner)
+        self.runs.append("")
+        return size
 
-    def _aside(self, branches: Any) -> None:
+    def _aside(self, branches: Any) -> int:
         """What may stand there, or not: nothing of it is needed."""
         runs, self.runs = self.runs, [""]
-        for branch in branches:
-            self.through(branch)
+        size = sum(self.through(branch) for branch in branches)
         self.runs = [*runs, ""]
+        return size
 
 
 #: Something to look for in texts.
@@ -483,7 +463,7 @@ def make_redactor(settings: Settings) -> CutText | None:
 def _mask_matches(pattern: Regex, text: str, seconds: float) -> str:
     """A text with all that a pattern matches masked. One that takes too long is refused: nothing is stored unmasked."""
     try:
-        spans = pattern.spans(text, seconds)
+        spans = list(pattern.spans(text, seconds))
     except TimeoutError:
         why = f"of redactPatterns takes more than {seconds:g} s for a message; nothing was stored"
         raise BadPattern(pattern.pattern, why) from None

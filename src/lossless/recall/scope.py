@@ -108,20 +108,6 @@ def check_grant(grant: Grant | None, now: datetime) -> Grant:
     return grant
 
 
-def check_grant_summary(archive: Archive, grant: Grant | None, summary_id: str) -> None:
-    """Raises unless a summary is one of the grant's, or below one; a grant that names none covers all."""
-    if grant is not None and grant.summary_ids and not archive.listings.is_below(summary_id, grant.summary_ids):
-        raise grant_refused(f"summary {summary_id} is not in the grant")
-
-
-def check_grant_message(archive: Archive, grant: Grant | None, message_id: int) -> None:
-    """Raises unless a message is below one of the grant's summaries; a grant that names none covers all."""
-    if grant is not None and grant.summary_ids:
-        leaf = archive.summaries.covering([message_id]).get(message_id)
-        if leaf is None or not archive.listings.is_below(leaf, grant.summary_ids):
-            raise grant_refused(f"message msg#{message_id} is not in the grant")
-
-
 def read_and_charge(
     archive: Archive, grant: Grant | None, now: datetime, read: Callable[[int | None], T], tokens_of: Callable[[T], int]
 ) -> T:
@@ -362,13 +348,19 @@ def _family(archive: Archive, session: Session | None) -> tuple[Sequence[Convers
     return archive.conversations.family(running.session), warning if family else None
 
 
-def require_in_scope(scope: Scope, conversation_id: int | None, name: str) -> None:
-    """Raises `NotFound` unless there is a conversation, in scope; what is outside is as if it were not there."""
+def require_readable(archive: Archive, scope: Scope, conversation_id: int | None, name: str) -> None:
+    """Raises unless a thing may be read: `NotFound` without a conversation that is in scope, `GrantError` for one that
+    is not below the summaries that the grant names, if it names any.
+    """
     if conversation_id is None or not scope.allows(conversation_id):
         error = NotFound(OUT_OF_SCOPE, name)
         where = "the delegated conversation scope" if scope.kind == "grant" else "this session scope"
         error.args = (f"Not found in {where}: {name}",)
         raise error
+    if scope.grant is not None and scope.grant.summary_ids and not name.startswith("file_"):
+        covering = archive.summaries.covering([int(name[4:])]) if name.startswith("msg#") else {0: name}
+        if not any(archive.listings.is_below(summary, scope.grant.summary_ids) for summary in covering.values()):
+            raise grant_refused(f"{name} is not in the grant")
 
 
 GrepMode: TypeAlias = Literal["regex", "full_text"]

@@ -4,16 +4,17 @@ expression, one page at a time.
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from lossless.errors import ArchiveError, BadInput, NotFound
-from lossless.files import vault as inside
+from lossless.files.media_types import is_text_type
 from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
@@ -118,11 +119,18 @@ def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], s
     return find, query.match_all if query.asked else None
 
 
+#: Of a file so many bytes are searched, for so many matches; and what is shown before and after one.
+SCAN_BYTES, MAX_MATCHES, _AROUND = 512_000, 10, 80
+#: Where something stands in a text, in order: starts and ends.
+Spans: TypeAlias = "Iterable[tuple[int, int]]"
+
+
 def _search_files(asked: _Search) -> SearchResult:
     request, means, archive = asked.request, asked.means, asked.archive
-    is_regex = request.mode == "regex"
     words = [term.text for term in parse_query(request.pattern).asked] or [request.pattern.strip()]
-    find = _pattern_finder(_regex(asked), means.seconds) if is_regex else inside.find_all_terms(words)
+    find: Callable[[str], Spans] = partial(spans_with_all, terms=words)
+    if request.mode == "regex":
+        find = partial(_regex(asked).spans, seconds=means.seconds)
     end = time.monotonic() + means.seconds
     found: list[SearchHit] = []
     is_whole = True
@@ -131,50 +139,53 @@ def _search_files(asked: _Search) -> SearchResult:
             is_whole = False
             break
         try:
-            matches, is_cut = _matches(archive, file, find, means.vault)
+            text, is_cut = searchable_text(archive, file, means.vault)
+            found += list(file_hits(file, text, find(text)))
         except TimeoutError:
-            matches, is_cut = (), True
+            is_cut = True
         is_whole = is_whole and not is_cut
-        found += [_hit_of_file(file, match) for match in matches]
-    is_whole = is_whole and len(found) <= request.limit
     hint = None if found else NOTHING_FOUND_HINT
+    is_whole = is_whole and len(found) <= request.limit
     found = found[: request.limit]
     return asked.findings(found, len(found), hint, None, truncated=not is_whole)
 
 
-def _matches(
-    archive: Archive, file: StoredFile, find: inside.FindSpans, vault: Vault | None
-) -> tuple[Sequence[inside.FileMatch], bool]:
+def searchable_text(archive: Archive, file: StoredFile, vault: Vault | None) -> tuple[str, bool]:
+    """What is searched of a file, in its bytes or in the message that it is from, and whether that is not all of it."""
     if vault is not None:
+        if not is_text_type(file.mime):
+            return "", False
         with suppress(NotFound, ArchiveError):
-            scan = inside.grep_file(vault, file, find)
-            return scan if scan is not None else ((), False)
+            piece = vault.read_text(file, 0, SCAN_BYTES)
+            return piece.text, piece.is_cut
     text = archive.files.text_of(file)
-    return ((), vault is None) if text is None else (inside.matches_in(text, find), False)
+    return text or "", text is None and vault is None
 
 
-def _hit_of_file(file: StoredFile, match: inside.FileMatch) -> SearchHit:
-    number, offset, matched, around = match
-    line, text = " ".join(around.split()), " ".join(matched.split())
-    start = line.find(text)
-    spots = ((start, start + len(text)),) if start >= 0 else ()
-    return SearchHit(
-        file.id, "file", file.conversation_id, None, 0.0, line, file.created_at,
-        matches=spots, name=file.name, line=number, offset=offset,
-    )  # fmt: skip
+def spans_with_all(text: str, terms: Sequence[str]) -> Spans:
+    """Where the first of some terms stands in a text that has all of them, in any case; nothing without terms."""
+    patterns = [re.compile(re.escape(term), re.IGNORECASE) for term in terms if term]
+    if not patterns or not all(pattern.search(text) for pattern in patterns):
+        return ()
+    return (match.span() for match in patterns[0].finditer(text))
 
 
-def _pattern_finder(pattern: Regex, seconds: float) -> inside.FindSpans:
-    def find(text: str) -> Iterable[tuple[int, int]]:
-        at = 0
-        for _ in range(inside.MAX_MATCHES):
-            found = pattern.find(text[at:], seconds)
-            if found is None:
-                return
-            yield at + found[0], at + found[1]
-            at += max(found[1], found[0] + 1)
-
-    return find
+def file_hits(file: StoredFile, text: str, spans: Spans) -> Iterator[SearchHit]:
+    """The first matches in a file, each with its line, its byte and what stands around it on one line."""
+    line, offset, at = 1, 0, 0
+    for start, end in islice((span for span in spans if span[1] > span[0]), MAX_MATCHES):
+        line += text.count("\n", at, start)
+        offset += len(text[at:start].encode("utf-8", "surrogatepass"))
+        at, begin, stop = start, max(0, start - _AROUND), min(len(text), end + _AROUND)
+        around = " ".join(text[begin:stop].split())
+        shown = f"{'...' if begin else ''}{around}{'...' if stop < len(text) else ''}"
+        matched = " ".join(text[start:end].split())
+        place = shown.find(matched)
+        yield SearchHit(
+            file.id, "file", file.conversation_id, None, 0.0, shown, file.created_at,
+            matches=((place, place + len(matched)),) if place >= 0 else (),
+            name=file.name, line=line, offset=offset,
+        )  # fmt: skip
 
 
 MAX_HITS = 200

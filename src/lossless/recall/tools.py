@@ -1,5 +1,4 @@
-"""The tools for agents, declared once: parameters, JSON schemas, argument checks, the toolbox and the documentation
-page.
+"""The tools for agents, declared in `tools.toml`: their schemas, what each does when it is called, and their page.
 
 `python -m lossless.recall.tools docs/reference/tools.md` writes the page; with `--check` it only reports whether
 the page is current.
@@ -11,35 +10,40 @@ import json
 import re
 import sys
 import time
+import tomllib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from lossless.errors import BadInput, LosslessError
+from lossless.errors import BadInput, GrantError, LosslessError, NotFound
 from lossless.model.conversations import Session, as_session
-from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES
-from lossless.model.times import parse_time
-from lossless.recall import calls
-from lossless.recall.calls import ToolCallResult, call_status, error_result, error_to_result
-from lossless.recall.describe import vault_opener
-from lossless.recall.evidence import grep_without_question
-from lossless.recall.scope import Caller, visible_conversations
+from lossless.model.times import parse_time, state_time
+from lossless.recall import answer as answering
+from lossless.recall.describe import DescribeRequest, describe, json_time
+from lossless.recall.evidence import grep_without_question, question_messages, recall, recent
+from lossless.recall.expand import ExpandRequest, expand
+from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
+    from lossless.model.records import IngestHealth
     from lossless.recall.delegate import Delegate
-    from lossless.recall.describe import OpenFile
+    from lossless.recall.evidence import Evidence
+    from lossless.recall.results import SearchHit
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
+    from lossless.store.views import ArchiveTotals
 
 ParameterKind: TypeAlias = Literal["string", "integer", "boolean", "strings", "time"]
 Arguments: TypeAlias = Mapping[str, Any]
@@ -191,21 +195,6 @@ def _shown_value(value: object) -> str:
 ToolFunction: TypeAlias = "Callable[[Toolbox, Arguments, Caller], ToolCallResult]"
 
 _ANYONE = Caller()
-_WHERE = (
-    Parameter("conversationId", "integer", "Look only at this conversation.", minimum=1),
-    Parameter(
-        "allConversations",
-        "boolean",
-        "Look at all conversations instead of this session and its earlier ones.",
-        default=False,
-    ),
-)
-_CURSOR = Parameter("cursor", "string", "Go on where an earlier result stopped: the cursor that it gave.")
-
-
-def _most_tokens(what: str) -> Parameter:
-    help_ = f"The most tokens of {what}; the setting recallMaxTokens else."
-    return Parameter("maxTokens", "integer", help_, minimum=1, maximum=100_000, clamps=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,159 +217,297 @@ class Tool:
         }
 
 
-#: What a model gets with its conversation, in every host.
-TOOLS: tuple[Tool, ...] = (
-    Tool(
-        "lcm_grep",
-        "Find where something was said: in messages, summaries or stored files, of this session and its earlier "
-        "ones. Returns ids and short quotes; lcm_describe opens an id.",
-        (
-            Parameter("pattern", "string", "What to look for: a regular expression, or words.", required=True),
-            Parameter(
-                "mode",
-                "string",
-                'How to read the pattern. "regex": exact strings, identifiers, paths, error codes. "full_text": words, '
-                'one to three telling ones, or a "quoted phrase".',
-                default="regex",
-                choices=("regex", "full_text"),
-            ),
-            Parameter(
-                "scope", "string", "Where to look.", default="both", choices=("messages", "summaries", "both", "files")
-            ),
-            Parameter("fileIds", "strings", 'Only these files; for scope="files".', default=()),
-            *_WHERE,
-            Parameter("since", "time", "Only from this time on (ISO 8601)."),
-            Parameter("before", "time", "Only before this time (ISO 8601)."),
-            Parameter("limit", "integer", "The most matches.", default=50, minimum=1, maximum=200, clamps=True),
-            Parameter(
-                "sort",
-                "string",
-                'The order: "recency", or for full_text "relevance" and "hybrid" (relevance, newer a little first).',
-                default="recency",
-                choices=("recency", "relevance", "hybrid"),
-            ),
-            _CURSOR,
-        ),
-        calls.call_grep,
-    ),
-    Tool(
-        "lcm_describe",
-        "Open one thing by its id: a summary (sum_…) with what it was made of and what opening that would cost, a "
-        "message (msg#12) in full with its neighbours, or a stored file (file_…) with its content. A whole reference "
-        "such as [LCM Tool Output: file_… | …] is understood, too.",
-        (
-            Parameter("id", "string", "What to open: sum_…, msg#…, file_…, or a pasted reference.", required=True),
-            *_WHERE,
-            Parameter(
-                "tokenCap",
-                "integer",
-                "The budget that branches below a summary are held against; for messages and files, the most to show.",
-                minimum=1,
-            ),
-            Parameter("expandFile", "boolean", "Accepted; a file's content is always shown.", default=False),
-            Parameter(
-                "expandFileMaxBytes",
-                "integer",
-                "The most bytes of a file to show at once.",
-                default=DEFAULT_PAGE_BYTES,
-                minimum=MIN_PAGE_BYTES,
-                maximum=MAX_PAGE_BYTES,
-                clamps=True,
-            ),
-            Parameter("startLine", "integer", "The first line of a file to show, counted from 1.", minimum=1),
-            Parameter("endLine", "integer", "The last line of a file to show.", minimum=1),
-            _CURSOR,
-        ),
-        calls.call_describe,
-    ),
-    Tool(
-        "lcm_expand",
-        "Read the words behind summaries, in order and within a budget: the summaries that a summary was made of, "
-        "down to the messages. Where the host has sub-agents this is for them.",
-        (
-            Parameter("summaryIds", "strings", "What to open: sum_… ids; msg#… ids are understood, too.", default=()),
-            Parameter("query", "string", "Words; the summaries that match them best are opened."),
-            Parameter("maxDepth", "integer", "How many layers down.", default=3, minimum=1, maximum=10, clamps=True),
-            Parameter("tokenCap", "integer", "The most tokens to return; the setting maxExpandTokens else.", minimum=1),
-            Parameter(
-                "includeMessages",
-                "boolean",
-                "Go down to the messages. Those of a leaf that is named are always read.",
-                default=False,
-            ),
-            Parameter("around", "string", "A message (msg#12) to be in the middle of what is read."),
-            *_WHERE,
-            _CURSOR,
-        ),
-        calls.call_expand,
-    ),
-    Tool(
-        "lcm_expand_query",
-        "Have a question answered from compacted history, with the ids that carry the answer. Another reader does "
-        "the reading, so your context stays small; it may take about two minutes.",
-        (
-            Parameter("prompt", "string", "The question to answer.", required=True),
-            Parameter("query", "string", "Words to find the summaries that may hold the answer."),
-            Parameter("summaryIds", "strings", "Summaries to begin with: sum_… ids.", default=()),
-            Parameter(
-                "maxTokens",
-                "integer",
-                "How long the answer should be at most.",
-                default=2000,
-                minimum=1,
-                maximum=100_000,
-            ),
-            Parameter("tokenCap", "integer", "How much may be read; the setting maxExpandTokens else.", minimum=1),
-            *_WHERE,
-            Parameter(
-                "timeoutMs",
-                "integer",
-                "How long to wait; the setting delegationTimeoutMs and half a minute else.",
-                asked_for=True,
-                minimum=1,
-                maximum=600_000,
-                clamps=True,
-            ),
-        ),
-        calls.call_expand_query,
-    ),
-    Tool(
-        "lcm_recall",
-        "Get evidence for a question in plain words: quotes with ids and dates from this session and its earlier "
-        "ones. One fast call, no model and no sub-agent.",
-        (
-            Parameter("question", "string", "The question, in your own words.", required=True),
-            _most_tokens("evidence"),
-            *_WHERE,
-        ),
-        calls.call_recall,
-    ),
-    Tool(
-        "lcm_recent",
-        "What happened in a period, by day and topic: quotes with ids. One fast call, no model and no sub-agent.",
-        (
-            Parameter(
-                "when",
-                "string",
-                'The time in words or as a date: "yesterday", "last week", "since Monday", "3 March", "2026-03-03".',
-                default="since yesterday",
-            ),
-            _most_tokens("quotes"),
-            *_WHERE,
-        ),
-        calls.call_recent,
-    ),
-)
-#: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
-STATUS_TOOL = Tool(
-    "lcm_status",
-    "How much is kept, when something was stored last, whether anything is held up, and the newest conversations "
-    "with the numbers that the other tools take as conversationId.",
-    (Parameter("limit", "integer", "How many conversations to list.", default=10, minimum=1, maximum=50, clamps=True),),
-    call_status,
-)
-ALL_TOOLS = (*TOOLS, STATUS_TOOL)
+#: How many summaries a query opens.
+_QUERY_SUMMARIES = 8
+_SUBAGENTS_ONLY = "lcm_expand is for sub-agents on this host."
+_SUBAGENTS_HINT = "Call lcm_expand_query to have a sub-agent read, or lcm_describe to open one thing."
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCallResult:
+    """What a tool returns: a text of bounded length that an agent reads, and details for programs."""
+
+    text: str
+    details: dict[str, Any]
+    is_error: bool = False
+
+    def __post_init__(self) -> None:
+        text = self.text.encode("utf-8", "replace").decode()
+        if len(text) > MAX_RESULT_CHARS:
+            note = "\n(truncated: the result is too long)"
+            text = text[: MAX_RESULT_CHARS - len(note)] + note
+        object.__setattr__(self, "text", text)
+
+    @property
+    def content(self) -> list[dict[str, str]]:
+        """The text as the content blocks of a tool result."""
+        return [{"type": "text", "text": self.text}]
+
+
+def error_result(text: str, *, hint: str | None = None, code: str | None = None) -> ToolCallResult:
+    """A refusal as JSON: `{error, hint?, errorCode?}`."""
+    details = {name: value for name, value in (("error", text), ("hint", hint), ("errorCode", code)) if value}
+    return ToolCallResult(json.dumps(details, ensure_ascii=False), details, is_error=True)
+
+
+def error_to_result(error: LosslessError, caller: Caller) -> ToolCallResult:
+    """One of our errors as a tool's result."""
+    hint = None
+    if isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE and not caller.is_delegated:
+        hint = "It may be in another conversation: pass conversationId, or allConversations=true."
+    return error_result(str(error), hint=hint, code=error.code)
+
+
+def _scope(box: Toolbox, args: Arguments, caller: Caller) -> Scope:
+    id_, is_all, how = args["conversationId"], bool(args["allConversations"]), box.settings
+    return resolve_scope(box.archive, caller, box.clock(), conversation_id=id_, all_conversations=is_all, settings=how)
+
+
+def _with_scope_warning(scope: Scope, text: str, details: dict[str, Any]) -> ToolCallResult:
+    if scope.warning is None:
+        return ToolCallResult(text, details)
+    return ToolCallResult(f"Note: {scope.warning}\n\n{text}", details | {"warning": scope.warning})
+
+
+def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    since, before = args["since"], args["before"]
+    if since is not None and before is not None and since >= before:
+        hint = "pass since before before; both are times such as 2026-01-05T09:00:00Z"
+        raise BadInput(f"since must be earlier than before: {hint}")
+    file_ids = tuple(named.id for named in parse_references(args["fileIds"], kinds=("file",)))
+    if file_ids and args["scope"] != "files":
+        raise BadInput('fileIds is only for scope="files"')
+    scope = _scope(box, args, caller)
+    request = GrepRequest(
+        args["pattern"], args["mode"], args["scope"], file_ids, since, before, args["limit"], args["sort"]
+    )
+    found = box.grep(box.archive, scope, request, box.clock(), cursor=args["cursor"] or None)
+    kinds = [hit.kind for hit in found.hits]
+    details: dict[str, Any] = {
+        "messageCount": kinds.count("message"),
+        "summaryCount": kinds.count("summary"),
+        "fileCount": kinds.count("file"),
+        "totalMatches": found.total,
+        "truncated": found.truncated,
+        "cursor": found.cursor,
+        "matches": [_hit_details(hit) for hit in found.hits],
+    }
+    more = {"hint": found.hint, "warning": scope.warning}
+    return ToolCallResult(str(found), details | {name: text for name, text in more.items() if text})
+
+
+def _hit_details(hit: SearchHit) -> dict[str, Any]:
+    details: dict[str, Any] = {
+        "id": hit.id,
+        "type": hit.kind,
+        "snippet": hit.snippet,
+        "conversationId": hit.conversation_id,
+        "createdAt": state_time(hit.created_at),
+    }
+    if hit.kind == "summary":
+        return details | {"depth": hit.depth, "kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
+    if hit.kind == "message":
+        version = {} if hit.version is None else {"version": hit.version}
+        return details | {"seq": hit.seq, "role": hit.role, "coveredBy": hit.summary_id} | version
+    return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
+
+
+def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    reference = parse_reference(args["id"])
+    cap, first, last = box.settings.max_expand_tokens, args["startLine"], args["endLine"]
+    request = DescribeRequest(args["tokenCap"], cap, args["expandFileMaxBytes"], first, last, args["cursor"] or None)
+    scope = _scope(box, args, caller)
+    found = describe(box.archive, reference, scope, box.clock(), request, box.vault)
+    return _with_scope_warning(scope, str(found), found.details)
+
+
+def call_expand(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    rule = box.settings.expand_for_main_agents
+    if not (caller.is_delegated or rule == "allow" or (rule == "auto" and not caller.host_has_subagents)):
+        return error_result(_SUBAGENTS_ONLY, hint=_SUBAGENTS_HINT, code="SUBAGENTS_ONLY")
+    scope = _scope(box, args, caller)
+    ids, query = args["summaryIds"], args["query"]
+    references = parse_references(ids, kinds=("summary", "message"))
+    if query and not args["cursor"]:
+        found = answering.find_candidates(box.archive, box.grep, scope, (), query, box.clock())
+        if not found and not references:
+            return _with_scope_warning(
+                scope, "Nothing found for this query in this scope.", {"citedIds": [], "totalTokens": 0}
+            )
+        more = parse_references((candidate.id for candidate in found[:_QUERY_SUMMARIES]), kinds=("summary", "message"))
+        references = tuple(dict.fromkeys((*references, *more)))
+    around = parse_reference(args["around"]) if args["around"] else None
+    if around is not None and around.kind != "message":
+        raise BadInput(f"around must be a message, such as msg#12, not {around.id}")
+    cap, message_id = args["tokenCap"] or box.settings.max_expand_tokens, around.message_id if around else None
+    request = ExpandRequest(references, args["maxDepth"], cap, args["includeMessages"], message_id)
+    opened = expand(box.archive, request, scope, box.clock(), args["cursor"] or None)
+    return _with_scope_warning(scope, str(opened), opened.details)
+
+
+def call_expand_query(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    if not args["query"] and not args["summaryIds"]:
+        raise BadInput("pass query, summaryIds or both")
+    ids = tuple(named.id for named in parse_references(args["summaryIds"], kinds=("summary",)))
+    settings = box.settings
+    work_ms, cap = settings.delegation_timeout_ms, args["tokenCap"] or settings.max_expand_tokens
+    seconds = (args["timeoutMs"] or min(600_000, work_ms + 30_000)) / 1000, work_ms / 1000
+    question = answering.Question(args["prompt"], args["query"] or None, ids, args["maxTokens"], cap, *seconds)
+    try:
+        scope = _scope(box, args, caller)
+    except GrantError:
+        if not caller.is_delegated:
+            raise
+        scope = Scope("grant", ())
+    asks = (question.prompt, question.query or "")
+    box = replace(box, asking=_question_ids(box, caller), questions=asks)  # readers are not shown what asks
+    details = answering.answer(box, question, scope, caller) | ({"warning": scope.warning} if scope.warning else {})
+    text = json.dumps(details, ensure_ascii=False)
+    if len(text) > MAX_RESULT_CHARS and "answer" in details:  # it is cut, so that they stay JSON
+        rest = details | {"answer": "", "truncated": True, "conversationBreakdown": []}
+        space = (MAX_RESULT_CHARS - len(json.dumps(rest, ensure_ascii=False))) // 2
+        text = json.dumps(rest | {"answer": details["answer"][: max(0, space)]}, ensure_ascii=False)
+    return ToolCallResult(text, details, is_error="error" in details)
+
+
+def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
+    return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
+
+
+def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    scope = _scope(box, args, caller)
+    limit = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recall(box.archive, scope, args["question"], limit, box.clock(), _question_ids(box, caller))
+    return _with_scope_warning(scope, str(found), {"evidence": [_evidence_details(item) for item in found.evidence]})
+
+
+def _evidence_details(item: Evidence) -> dict[str, Any]:
+    return {
+        "id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
+        "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id,
+    }  # fmt: skip
+
+
+def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    """What was said in a time. `BadInput` when the words name none."""
+    scope = _scope(box, args, caller)
+    limit = args["maxTokens"] or box.settings.recall_max_tokens
+    found = recent(box.archive, scope, args["when"], limit, box.clock(), _question_ids(box, caller))
+    topics = [
+        {
+            "conversationId": topic.conversation_id,
+            "since": state_time(topic.since),
+            "until": state_time(topic.until),
+            "words": list(topic.words),
+            "messages": topic.message_count,
+            "quotes": [_evidence_details(item) for item in topic.quotes],
+        }
+        for topic in found.topics
+    ]
+    details = {"since": state_time(found.since), "before": state_time(found.before), "note": found.note}
+    return _with_scope_warning(scope, str(found), details | {"topics": topics})
+
+
+#: A title or a session key is shown up to so many characters.
+_NAME_CHARS = 80
+
+
+def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
+    """How much is kept, whether anything is held up, and the newest conversations with their numbers.
+
+    Raises GrantError for a sub-agent: it sees what its grant names, and this names everything.
+    """
+    if caller.is_delegated:
+        raise GrantError("the status of the archive is not for sub-agents")
+    archive = box.archive.within(box.visible(caller))
+    with archive.reading():
+        totals, live = archive.listings.totals(), archive.listings.liveness()
+        held = len(archive.transcripts.held())
+        newest = archive.listings.conversations(args["limit"]).rows
+        own = None if caller.session is None else archive.conversations.find(caller.session)
+    details: dict[str, Any] = {
+        "conversations": totals.counts.conversations,
+        "messages": totals.counts.messages,
+        "messageTokens": totals.message_tokens,
+        "summaries": totals.counts.summaries,
+        "files": totals.counts.files,
+        "lastStoredAt": json_time(live.last_stored_at),
+        "lastCompactedAt": json_time(live.last_compacted_at),
+        "seen": live.seen,
+        "stored": live.stored,
+        "ambiguous": live.ambiguous,
+        "revised": live.revised,
+        "likely": live.likely,
+        "blocked": len(live.blocked),
+        "quarantined": len(live.quarantined),
+        "heldTranscripts": held,
+        "sweepsPutOff": totals.pending,
+        "conversationId": None if own is None else own.id,
+        "newest": [
+            {
+                "conversationId": row.conversation_id,
+                "sessionKey": row.session_key,
+                "title": row.title,
+                "messages": row.message_count,
+                "summaries": row.summary_count,
+                "latestAt": json_time(row.latest_message_at),
+            }
+            for row in newest
+        ],
+    }
+    lines = _status_lines(totals, live, held, box.clock())
+    if own is not None:
+        lines.append(f"This session is conversation {own.id}.")
+    lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
+    for row in newest:
+        name = " ".join((row.title or row.session_key or row.session_id)[:_NAME_CHARS].split())
+        last = json_time(row.latest_message_at) or "undated"
+        counted = f"{row.message_count:,} messages, {row.summary_count:,} summaries"
+        lines.append(f"{row.conversation_id}: {name}; {counted}, last {last}")
+    return ToolCallResult("\n".join(lines), details)
+
+
+def _status_lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
+    counts = totals.counts
+    return [
+        f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
+        f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
+        f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
+        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
+        f"likely {live.likely:,}. Blocked conversations: {len(live.blocked)}. Transcripts held back: {held}. "
+        f"Quarantined conversations: {len(live.quarantined)}. Sweeps put off: {totals.pending}.",
+    ]
+
+
+def _ago(at: datetime | None, now: datetime) -> str:
+    if at is None:
+        return "never"
+    seconds = max(0, int((now - at).total_seconds()))
+    for size, unit in ((86_400, "day"), (3_600, "hour"), (60, "minute")):
+        if seconds >= size:
+            count = seconds // size
+            return f"{count:,} {unit}{'s' if count > 1 else ''} ago"
+    return "just now"
+
+
+def _declared() -> Iterator[Tool]:
+    """The tools of `tools.toml`, in its order."""
+    tables = tomllib.loads(Path(__file__).with_name("tools.toml").read_text(encoding="utf-8"))
+    shared = tables.pop("shared")
+    for name, table in tables.items():
+        parameters = []
+        for argument, own in table["parameters"].items():
+            fields = {key: tuple(value) if isinstance(value, list) else value for key, value in own.items()}
+            parameters.append(Parameter(argument, **(fields or shared[argument])))
+        yield Tool(name, table["help"], tuple(parameters), globals()[name.replace("lcm_", "call_")])
+
+
+ALL_TOOLS = tuple(_declared())
 TOOLS_BY_NAME = {tool.name: tool for tool in ALL_TOOLS}
+#: For agents that stand outside of a conversation and have to find it first: those that ask over MCP.
+STATUS_TOOL = TOOLS_BY_NAME["lcm_status"]
+#: What a model gets with its conversation, in every host.
+TOOLS = tuple(tool for tool in ALL_TOOLS if tool is not STATUS_TOOL)
 
 
 def openai_tools() -> list[dict[str, Any]]:
@@ -420,11 +547,6 @@ class Toolbox:
         search = partial(grep, means=SearchLimits.of(self.settings, self.vault))
         return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
 
-    @property
-    def open_file(self) -> OpenFile | None:
-        """Opens stored files, when there is a vault."""
-        return None if self.vault is None else vault_opener(self.vault)
-
     def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolCallResult:
         """Use a tool. Whatever the arguments are, the result is a text: an error is one, too, as JSON."""
         tool = TOOLS_BY_NAME.get(name)
@@ -444,34 +566,14 @@ class Toolbox:
         return self.call(name, args, Caller(None if session is None else as_session(session)))
 
 
-_INTRO = """\
-# Tools
-
-This page is made from the table in `lossless.recall.tools`; `python -m lossless.recall.tools
-docs/reference/tools.md` writes it. [Recall](../recall.md) says how the tools work together.
-
-An agent gets the first six in every host, and over [MCP](../hosts/mcp.md) all seven. Whatever it sends,
-the result is a text of at most 40,000 characters. A call that cannot be done returns JSON:
-`{"error": …, "hint": …, "errorCode": …}`. Names in snake case, numbers as text and a single text instead
-of a list are understood.
-
-Each of the six looks at the conversation of the calling session and its earlier ones. `conversationId` names
-another one, `allConversations` means all, as far as the setting `recallScope` lets it reach. A sub-agent sees what
-its grant names and nothing else.
-"""
 _ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
-_KINDS = {
-    "string": "text",
-    "integer": "whole number",
-    "boolean": "true or false",
-    "strings": "list of texts",
-    "time": "time",
-}
+_KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "strings": "list of texts"}
 
 
 def tools_page() -> str:
     """The page as Markdown."""
-    return "\n".join([_INTRO, *(_section(tool) for tool in ALL_TOOLS)])
+    head = Path(__file__).with_name("templates").joinpath("tools_page.md").read_text(encoding="utf-8")
+    return "\n".join([head, *(_section(tool) for tool in ALL_TOOLS)])
 
 
 def main(arguments: list[str]) -> int:
@@ -488,7 +590,7 @@ def _section(tool: Tool) -> str:
         allowed = ", ".join(f"`{choice}`" for choice in one.choices)
         if not allowed and one.minimum is not None:
             allowed = f"≥ {one.minimum}" if one.maximum is None else f"{one.minimum} … {one.maximum}"
-        cells = (f"`{one.name}`", _KINDS[one.kind], default, allowed, one.help)
+        cells = (f"`{one.name}`", _KINDS.get(one.kind, one.kind), default, allowed, one.help)
         rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     where = _ONLY_MCP if tool is STATUS_TOOL else ""
     return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"

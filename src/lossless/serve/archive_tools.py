@@ -16,9 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lossless.engine import Engine
-    from lossless.recall.calls import ToolCallResult
     from lossless.recall.scope import Caller
-    from lossless.recall.tools import Tool
+    from lossless.recall.tools import Tool, ToolCallResult
     from lossless.settings import Settings
 
 #: What says where to look.
@@ -101,8 +100,7 @@ class ArchiveTools:
 
         An empty or missing archive is a normal result, not a failure.
         """
-        from lossless.recall.calls import ToolCallResult, error_result
-        from lossless.recall.tools import read_arguments
+        from lossless.recall.tools import ToolCallResult, error_result, read_arguments
 
         tool = tool_table().get(name)
         if tool is None:
@@ -141,8 +139,7 @@ def tool_table() -> dict[str, Tool]:
 
 
 def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> ToolCallResult:
-    from lossless.recall.calls import error_to_result
-    from lossless.recall.tools import read_arguments
+    from lossless.recall.tools import error_to_result, read_arguments
 
     try:
         return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
@@ -152,8 +149,8 @@ def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> T
 
 def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolCallResult:
     """One of our errors as a result; a caller that already searched everything gets no hint to search further."""
-    from lossless.recall.calls import error_result, error_to_result
     from lossless.recall.scope import OUT_OF_SCOPE
+    from lossless.recall.tools import error_result, error_to_result
 
     if everywhere and isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE:
         return error_result(f"Not found in any conversation: {error.id}", hint=_FIND_IDS, code=error.code)

@@ -24,7 +24,7 @@ from lossless.errors import BadInput, LosslessError, NoArchive
 from lossless.model.conversations import Session
 from lossless.model.records import PageStart
 from lossless.model.times import state_time
-from lossless.recall.calls import error_result
+from lossless.recall.tools import error_result
 from lossless.serve.archive_tools import tool_table
 
 if TYPE_CHECKING:
@@ -34,8 +34,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send
 
     from lossless.model.records import SummaryRow
-    from lossless.recall.calls import ToolCallResult
-    from lossless.recall.tools import Tool
+    from lossless.recall.tools import Tool, ToolCallResult
     from lossless.serve.archive_tools import ArchiveTools
 
 RESOURCE_TEMPLATES = {
