@@ -13,7 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError, ModelError, NotFound
 from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
@@ -86,6 +86,11 @@ def forward(
         return function(first(self._parts), *args, **kwargs)
 
     return update_wrapper(call, function)
+
+
+def of_parts(function: Callable[Concatenate[EngineParts, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A function of the parts of an engine as a method of a group."""
+    return forward(lambda parts: parts, function)
 
 
 def forward_session(
@@ -187,6 +192,13 @@ class EngineParts:
         from lossless.files.vault import open_vault
 
         return open_vault(self.archive.path, self.settings.large_files_dir)
+
+    @property
+    def files(self) -> Vault:
+        """The same; BadInput for an archive in memory."""
+        if self.vault is None:
+            raise BadInput("an archive in memory keeps no files: name a folder for them with largeFilesDir")
+        return self.vault
 
     @cached_property
     def payloads(self) -> PayloadPolicy | None:
@@ -311,9 +323,41 @@ class EngineParts:
         """How to copy the archive before it is changed; None without a file."""
         return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
 
+    def run_later(self, session: SessionRef | int) -> None:
+        """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
+        found = self.conversation(session)
+        if self.run_pending_of(found) is None:
+            self.loop.prepare(self.request(self.archive.conversations.get(found.id), None))
+        self.describing.run(found.id)
+        self.embed_messages()
+
+    def embed_messages(self, seconds: float = 60.0) -> int:
+        """Make the vectors of messages that have none, for so long; returns how many. A failure is tried again."""
+        from lossless.store.search import build_vectors
+
+        try:
+            return build_vectors(self.archive, seconds)
+        except ModelError as error:
+            _log.warning("embedder: %s", error)
+            return 0
+
+    def run_pending_of(
+        self, session: SessionRef | int, *, may_ask_model: bool = True, seconds: float | None = None
+    ) -> CompactionReport | None:
+        """Run the pending compaction of a session; None when there is none or it is not due."""
+        found = self.conversation(session)
+        request = self.request(found, self.loop.debt(found.id).token_budget or None)
+        if may_ask_model and self.loop.is_due(request):
+            self.write_stale(found.id)
+        report = self.loop.drain(request, may_ask_model=may_ask_model, seconds=seconds)
+        return None if report is None else self.logged("drain", found.id, report)
+
     def here(self) -> datetime:
         """Now, in the time zone of the settings."""
         return self.clock().astimezone(self.timezone or UTC)
+
+
+_log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 def with_payloads(archive: Archive, vault: Vault | None, message: Message, recipe: Json) -> Message:
@@ -326,9 +370,6 @@ def with_payloads(archive: Archive, vault: Vault | None, message: Message, recip
 
 def model_name(model: ModelIdentity | str | None) -> str | None:
     return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
-
-
-_log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 class BackgroundWorker:

@@ -24,6 +24,7 @@ from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model import masking
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.conversations import as_session
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.records import ContextChange
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.context import Summary
+    from lossless.model.conversations import SessionRef
     from lossless.model.masking import CutText
     from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.state import ForgetRound
@@ -420,9 +423,44 @@ def forget_request(
     return ForgetRequest(tuple(map(masking.check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
 
 
-def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
+def plan_forget(
+    parts: EngineParts,
+    phrases: Sequence[str] = (),
+    *,
+    message_ids: Sequence[int] = (),
+    sessions: Sequence[SessionRef] = (),
+) -> ForgetReport:
+    """What `forget` would change, in the archive and its backups; changes nothing."""
+    asked = forget_request(parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+    return forget_everywhere(parts, asked, dry_run=True)
+
+
+def forget(
+    parts: EngineParts,
+    phrases: Sequence[str] = (),
+    *,
+    message_ids: Sequence[int] = (),
+    sessions: Sequence[SessionRef] = (),
+    progress: Callable[[int], None] | None = None,
+) -> ForgetReport:
+    """Permanently remove phrases, messages or sessions from the archive, its files and its backups.
+
+    A phrase is replaced by `[forgotten]`, a message keeps nothing else. A tombstone without words prevents hosts
+    from restoring it. `.left` of the report names what could not be removed.
+    """
+    asked = forget_request(parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+    report = forget_everywhere(parts, asked, progress)
+    parts.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
+    return report
+
+
+def forget_everywhere(
+    parts: EngineParts, asked: ForgetRequest, progress: Callable[[int], None] | None = None, *, dry_run: bool = False
+) -> ForgetReport:
     """Forget in the backups of an archive, then in the archive, or only report where it would."""
-    archive, remaining, found = tools.archive, [], []
+    archive, remaining, found = parts.archive, [], []
+    threshold, summariser = parts.settings.large_file_threshold_tokens, parts.loop.summariser
+    tools = ForgetTools(archive, parts.vault, summariser, threshold, parts.clock(), progress)
     if not dry_run:
         with archive.writing():  # check for write access before a backup is changed
             pass

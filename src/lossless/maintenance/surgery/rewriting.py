@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import Summary
     from lossless.store.archive import Archive
@@ -258,6 +259,10 @@ class DraftWriter:
     summariser: Summariser
     clock: Callable[[], datetime]
 
+    @staticmethod
+    def of(parts: EngineParts) -> DraftWriter:
+        return DraftWriter(parts.archive, parts.loop.summariser, parts.clock)
+
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
         """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
@@ -452,41 +457,32 @@ def draft_all(
                 return
 
 
-def apply_rewrite(
-    archive: Archive,
-    work: RewritePlan,
-    made: Sequence[SummaryDraft],
-    now: datetime,
-    backup: BackupMaker,
-    *,
-    remaining: int = 0,
-) -> OperationReport:
-    """Store drafts in one transaction, and update dates, counts, models and index.
+def place_drafts(parts: EngineParts, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
+    """Store the usable drafts, after a backup, in one transaction; None when there are none.
 
-    `left` is how many another run of this rule has to continue with. Raises `Stale` when a summary was changed since
-    its draft was made, and BadInput for inconsistent drafts.
+    Raises `Stale` when a summary was changed since its draft was made, and BadInput for inconsistent drafts.
     """
-    if not made:
-        raise BadInput("there is no draft to put in place")
-    label = "scoped-doctor-repair" if work.action == "repair" else work.action
-    with applying(archive, now, backup, label) as step:
+    archive, work, drafts = parts.archive, made.work, made.usable
+    if not drafts:
+        return None
+    with applying(parts, "scoped-doctor-repair" if work.action == "repair" else work.action, backup) as step:
         operations = SurgeryWrites(archive)
-        former = [operations.state(one.summary_id) for one in made]
-        if any(was.row["content"] != one.before for was, one in zip(former, made, strict=True)):
+        former = [operations.state(one.summary_id) for one in drafts]
+        if any(was.row["content"] != one.before for was, one in zip(former, drafts, strict=True)):
             raise Stale("a summary changed while its new text was written; plan again")
-        _, refused = split_compatible(archive, made)
+        _, refused = split_compatible(archive, drafts)
         if refused:
             raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
         before = token_sum(archive.context.items(work.conversation_id))
-        for one in made:
+        for one in drafts:
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
-        for one in sorted(made, key=lambda one: one.depth):
+        for one in sorted(drafts, key=lambda one: one.depth):
             archive.summaries.clear_stale([one.summary_id], one.version)
-        operations.recount([one.summary_id for one in made])
+        operations.recount([one.summary_id for one in drafts])
         after = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"rule": work.rule, "left": remaining, "kept": work.kept}) if work.rule else None
+        detail = json.dumps({"rule": work.rule, "left": made.left, "kept": work.kept}) if work.rule else None
         change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
-        return step.log(work.conversation_id, change, tuple(one.summary_id for one in made), former)
+        return step.log(work.conversation_id, change, tuple(one.summary_id for one in drafts), former)
 
 
 def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:
@@ -519,11 +515,11 @@ class DraftedPlan:
 
 def write_drafts(
     writer: DraftWriter,
-    work: RewritePlan,
+    plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
     on_draft: Callable[[SummaryDraft], None] | None = None,
 ) -> DraftedPlan:
-    """Write a plan's drafts, without storing them. `on_draft` is called with each draft.
+    """Write a plan's drafts, without storing them; `on_draft` is called with each draft.
 
     Drafts that `accept` rejects are not included. An interrupt, which `accept` and `on_draft` may raise, and a model
     that is down end it: the consistent part is usable.
@@ -538,7 +534,7 @@ def write_drafts(
         return is_wanted
 
     try:
-        for one in draft_all(writer, work, decide):
+        for one in draft_all(writer, plan, decide):
             made.append(one)
             if on_draft:
                 on_draft(one)
@@ -552,14 +548,14 @@ def write_drafts(
         for one in wanted
     ]
     good, refused = split_compatible(writer.archive, wanted)
-    missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
-    if over := _bridges(writer, work, refused, good, missing):
+    missing = {target.id for target in plan.targets} - {one.summary_id for one in made if not one.is_failed}
+    if over := _bridges(writer, plan, refused, good, missing):
         failed = [one for one in wanted if one.is_failed]
         good, rest = split_compatible(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
         refused = [*(one for one in rest if one.summary_id not in missing), *failed]
     held = sum(one.breaks is not None for one in refused) if missing or stop else 0
     reached = sum(not one.because for one in made)
-    return DraftedPlan(work, tuple(good), tuple(refused), reached, len(missing) + held, stop)
+    return DraftedPlan(plan, tuple(good), tuple(refused), reached, len(missing) + held, stop)
 
 
 def _bridges(
