@@ -12,8 +12,9 @@ import pytest
 
 from lossless.errors import BadInput, BadSetting
 from lossless.settings import SETTINGS, ContextThresholdOverride, ModelPrice, Route, Settings
-from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS, key_spellings, settings_by_key
+from lossless.settings.load import RETIRED_KEYS, key_spellings, settings_by_key
 from lossless.settings.setting import Flag, Setting, snake_case
+from scripts.settings_page import PATH_VARIABLES
 
 #: Every active key that lossless-claw has: default, variable.
 REFERENCE: dict[str, tuple[object, str | None]] = {

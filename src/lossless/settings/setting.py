@@ -313,10 +313,14 @@ class Setting(NamedTuple):
     ours: bool = False
     env_only: bool = False
 
-    def named(self, attribute: str) -> Setting:
-        """The same as this attribute of the settings: key and variable follow from its name unless they are given."""
+    def named(self, attribute: str, annotation: str) -> Setting:
+        """The same as this attribute of the settings: key and variable follow from its name unless they are given.
+
+        Its kind is a choice where its annotation is a `Literal`.
+        """
         env = f"LCM_{attribute.upper()}" if self.env == "" else self.env
-        return self._replace(attribute=attribute, key=self.key or camel_case(attribute), env=env)
+        kind = one_of(*re.findall("'(.*?)'", annotation)) if annotation.startswith("Literal") else self.kind
+        return self._replace(attribute=attribute, key=self.key or camel_case(attribute), env=env, kind=kind)
 
     @property
     def config_names(self) -> tuple[str, ...]:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction import source_text
 from lossless.compaction.source_text import SourceSummary, input_text
-from lossless.compaction.summarise import SummarySource, WrittenSummary, condensed_target, leaf_target, render_prompt
+from lossless.compaction.summarise import SummarySource, WrittenSummary
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
@@ -122,20 +123,20 @@ def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
     """The same summaries, each after its sources and as soon as these are complete, else in their order."""
     known = {summary.id: summary for summary in summaries}
     used = {id_ for summary in summaries for id_ in summary.source_ids}
-    tops = [summary for summary in summaries if summary.id not in used]
-    ordered: dict[str, Summary] = {}
+    ordered: list[Summary] = []
     seen: set[str] = set()
-    for top in (*tops, *summaries):
-        waiting = [(top, False)]
-        while waiting:
-            summary, is_complete = waiting.pop()
-            if is_complete:
-                ordered[summary.id] = summary
-            elif summary.id not in seen:
-                seen.add(summary.id)
-                waiting.append((summary, True))
-                waiting += [(known[id_], False) for id_ in reversed(summary.source_ids) if id_ in known]
-    return list(ordered.values())
+
+    def visit(summary: Summary) -> None:
+        if summary.id not in seen:
+            seen.add(summary.id)
+            for id_ in summary.source_ids:
+                if id_ in known:
+                    visit(known[id_])
+            ordered.append(summary)
+
+    for summary in (*(one for one in summaries if one.id not in used), *summaries):
+        visit(summary)
+    return ordered
 
 
 def sort_by_time(summaries: Iterable[Summary]) -> list[Summary]:
@@ -584,26 +585,18 @@ def _bridges(
 
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
-    """The first prompt for a summary of a source, with the summariser's template."""
-    style = summariser.style
-    if source.depth == 0:
-        text = source_text.leaf_text(
-            [part for part in source.parts if isinstance(part, source_text.SourceMessage)], style.timezone
-        )
-        target = leaf_target(estimate_tokens(text), style.leaf_target_tokens)
-    else:
-        text = source_text.condensed_text(
-            [part for part in source.parts if isinstance(part, source_text.SourceSummary)], style.timezone
-        )
-        target = condensed_target(style.condensed_target_tokens)
-    return render_prompt(
-        text,
-        target,
-        depth=source.depth,
-        previous_context=source.previous_context,
-        instructions=style.instructions,
-        folder=style.folder,
-    )
+    """The first prompt for a summary of a source, as a model would get it."""
+    shown: list[SummaryPrompt] = []
+
+    def ask(prompt: SummaryPrompt) -> Completion:
+        shown.append(prompt)
+        raise ModelDenied("it is only shown")
+
+    with suppress(ModelDenied):
+        summariser.write(source, ask, "raise")
+    if not shown:
+        raise BadInput("it has no sources that could be read")
+    return shown[0]
 
 
 _MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d \S+"
@@ -647,28 +640,23 @@ def extract_stale(
     limit: int = MAX_AT_ONCE,
 ) -> tuple[str, ...]:
     """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
-    if not archive.summaries.stale(conversation_id):
-        return ()
-    done: list[str] = []
-    with archive.writing(), _rewriting(archive, conversation_id, now) as write:
+
+    def extracted() -> Iterator[tuple[Summary, WrittenSummary]]:
         found = _stale(archive, conversation_id)
         stale = {summary.id for summary in found}
         for summary in found:
-            if len(done) == limit:
-                break
             if (everything or summary.model == EXTRACTIVE_MODEL) and stale.isdisjoint(summary.source_ids):
                 source = summary_source(archive, summariser, summary.id, {})
-                write(summary, _smaller(source, summariser.write(source)))
+                yield summary, _smaller(source, summariser.write(source))
                 stale.discard(summary.id)
-                done.append(summary.id)
-    return tuple(done)
+
+    with archive.writing():
+        return _replace_texts(archive, conversation_id, now, islice(extracted(), limit))
 
 
 def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
     """Rewrite all stale summaries, by a model where one wrote them; when it fails, the rest stays stale."""
     tried = set[str]()
-    if not archive.summaries.stale(conversation_id):
-        return
     with summariser.lease(archive, conversation_id, clock) as prolong:
         gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
         ask = summariser.ask(gate) if summariser.has_model else None
@@ -690,34 +678,32 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
             with archive.writing():
                 is_same = archive.summaries.many([summary.id]) == [summary]
                 if prolong() and is_same and summary_source(archive, summariser, summary.id, {}) == source:
-                    with _rewriting(archive, conversation_id, clock()) as write:
-                        write(summary, _smaller(source, written))
+                    _replace_texts(archive, conversation_id, clock(), [(summary, _smaller(source, written))])
 
 
 def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
     return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
 
 
-@contextmanager
-def _rewriting(
-    archive: Archive, conversation_id: int, now: datetime
-) -> Iterator[Callable[[Summary, WrittenSummary], None]]:
-    """A function that replaces texts inside a transaction; at the end, what depends on them is updated and logged."""
+def _replace_texts(
+    archive: Archive, conversation_id: int, now: datetime, texts: Iterable[tuple[Summary, WrittenSummary]]
+) -> tuple[str, ...]:
+    """Replace texts inside a transaction, each before the next is asked for, and log that; returns their ids."""
     operations, before = SurgeryWrites(archive), archive.context.tokens(conversation_id)
     former: list[FormerSummary] = []
-
-    def write(summary: Summary, written: WrittenSummary) -> None:
+    done: list[str] = []
+    for summary, written in texts:
         if written.text != summary.content:
             former.append(operations.state(summary.id))
             operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
         archive.summaries.clear_stale([summary.id])
-
-    yield write
+        done.append(summary.id)
     if former:
         operations.recount([was.id for was in former])
         after = archive.context.tokens(conversation_id)
         change = ContextChange("renew", "sync", "revised", (), (), None, before, after)
         operations.log(conversation_id, change, now, former)
+    return tuple(done)
 
 
 def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:
