@@ -232,7 +232,7 @@ class Engine:
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         request = self._parts.request(
             report.conversation or session, budget, observed_tokens=observed, model=seen.model,
-            context_window=context_window, overhead=overhead, reply=reply,
+            window=context_window, overhead=overhead, reply=reply,
         )  # fmt: skip
         if usage or (observed and (sent or request.conversation.id in self._parts.sent)):
             self._parts.learn_usage(request, replace(seen, prompt_tokens=observed or None), sent)
@@ -280,7 +280,7 @@ class Engine:
         from lossless.context import run as assembly
 
         request = self._parts.request(
-            session, budget, model=model_name(model), context_window=context_window, overhead=overhead, reply=reply
+            session, budget, model=model_name(model), window=context_window, overhead=overhead, reply=reply
         )
         conversation, policy = request.conversation, self.loop.policy(request)
         history = self.loop.history(request, policy)
@@ -562,12 +562,7 @@ class Engine:
         if self._parts.find(session) is None:
             return unchanged_report(CompactionReason.NO_CONVERSATION, ok=False)
         request = self._parts.request(
-            session,
-            budget,
-            observed_tokens=observed_tokens,
-            model=model,
-            context_window=context_window,
-            overhead=overhead,
+            session, budget, observed_tokens=observed_tokens, model=model, window=context_window, overhead=overhead
         )
         if observed_tokens and request.conversation.id in self._parts.sent:
             self._parts.learn_usage(request, parse_usage({"prompt_tokens": observed_tokens}, model))

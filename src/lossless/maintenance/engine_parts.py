@@ -108,29 +108,28 @@ def forward_session(
     return call  # type: ignore[return-value]
 
 
-_TEXT = (str,), "a text"
-_NUMBER = (int, float), "a number"
-_PATH = (str, PathLike), "the path of a file"
+_NUMBER, _PATH = ((int, float), "a number"), ((str, PathLike), "the path of a file")
 _MESSAGES = (list, Iterable), "a list of messages"
+#: What an argument must be, by its annotation; others are checked where they are used.
 _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
-    **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
-    **dict.fromkeys(("limit", "max_tokens", "token_cap", "until", "seconds", "retain_depth", "max_depth"), _NUMBER),
-    **dict.fromkeys(("overhead", "reply", "sent", "observed_tokens", "context_window", "around"), _NUMBER),
-    **dict.fromkeys(("start_line", "end_line", "timeout_seconds", "busy_timeout_ms"), _NUMBER),
-    "path": _PATH,
-    "prompt": _TEXT,
-    "model": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
-    "usage": ((Mapping,), "an object with token counts"),
-    "ids": ((Iterable,), "an id or a list of ids"),
-    "file_ids": ((Iterable,), "a list of ids"),
+    "str": ((str,), "a text"),
+    "int": _NUMBER,
+    "float": _NUMBER,
+    "str | os.PathLike[str]": _PATH,
+    "str | Path": _PATH,
+    "Iterable[MessageLike]": _MESSAGES,
+    "ModelIdentity | str": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
+    "Mapping[str, object]": ((Mapping,), "an object with token counts"),
+    "str | Iterable[str]": ((Iterable,), "an id or a list of ids"),
+    "Iterable[str]": ((Iterable,), "a list of ids"),
 }
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """A function that raises `BadInput` for arguments of a wrong type, before anything is done."""
     parameters = signature(function).parameters
-    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[name] for name in parameters if name in _ARGUMENT_TYPES}
+    kinds = {name: str(one.annotation).removesuffix(" | None") for name, one in parameters.items()}
+    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[k] for name, k in kinds.items() if k in _ARGUMENT_TYPES}
 
     def check(name: str, value: object) -> None:
         types, what = checked[name]
@@ -237,22 +236,12 @@ class EngineParts:
     def conversation_id(self, session: SessionRef | int) -> int:
         return session if isinstance(session, int) else self.conversation(session).id
 
-    def request(
-        self,
-        session: SessionRef,
-        budget: int | None,
-        *,
-        observed_tokens: int | None = None,
-        model: str | None = None,
-        context_window: int | None = None,
-        overhead: int | None = None,
-        reply: int | None = None,
-    ) -> CompactionRequest:
+    def request(self, session: SessionRef, budget: int | None, **sizes: Any) -> CompactionRequest:
+        """A request for a conversation of the archive; `sizes` are further fields of it."""
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
         tokens = budget or self.settings.default_token_budget
-        found = self.conversation(session)
-        return compactor.CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
+        return compactor.CompactionRequest(self.conversation(session), tokens, **sizes)
 
     def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""

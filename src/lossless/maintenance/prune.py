@@ -145,11 +145,7 @@ class VacuumReport:
 
 
 def parse_age(text: str) -> timedelta:
-    """A duration: a number and `d`, `w`, `m` (30 days) or `y` (365 days).
-
-    >>> parse_age("12w").days, parse_age("2y").days
-    (84, 730)
-    """
+    """A duration: a number and `d`, `w`, `m` (30 days) or `y` (365 days)."""
     found = re.fullmatch(r"([1-9]\d{0,5})([dwmy])", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
         raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
@@ -160,11 +156,7 @@ def parse_age(text: str) -> timedelta:
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes: a number, optionally with a fraction, and `kB`, `MB`, `GB` or `TB`.
-
-    >>> parse_size("1.5 GB"), parse_size("900")
-    (1610612736, 900)
-    """
+    """A number of bytes: a number, optionally with a fraction, and `kB`, `MB`, `GB` or `TB`."""
     found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)b?", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
         raise BadInput(f"{text!r} is not a size; write a number and kB, MB or GB, such as 2GB")
@@ -327,6 +319,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("vectors", ("message_vectors",)),
     ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
 )
+#: Rows that are shown only where there is something in them.
+_OPTIONAL_ROWS = ("lossless-claw's search index", "vectors")
 #: Ages for closed, inactive conversations.
 _AGES = ("30d", "90d", "180d", "1y")
 
@@ -403,27 +397,19 @@ def measure_archive(parts: EngineParts) -> SizeReport:
 
 
 def _rows(
-    sizes: Mapping[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
+    sizes: dict[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
 ) -> tuple[SizeRow, ...]:
-    leaves, condensed = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
-    folded = leaves[1] + condensed[1]
-    leaf_bytes = sizes["summaries"] * leaves[1] // (folded or 1)
-    condensed_bytes = sizes["summaries"] - leaf_bytes if folded else 0
-    base = sizes["messages"] or 1
-
-    def row(name: str, taken: int, count: int | None = None) -> SizeRow:
-        return SizeRow(name, taken, count, round(taken / base, 4))
-
-    found = [
-        row("messages", sizes["messages"], messages),
-        row("leaf summaries", leaf_bytes, leaves[0]),
-        row("condensed summaries", condensed_bytes, condensed[0]),
-        row("full-text index", sizes["full-text index"]),
-        row("trigram index", sizes["trigram index"]),
-        row("vectors", sizes["vectors"]),
-        row("lossless-claw's search index", sizes["lossless-claw's search index"]),
-        row("other", sizes["other"] + (0 if folded else sizes["summaries"])),
-        SizeRow("free pages", free),
-        row("files on disk", files[1], files[0]),
+    """The rows in display order; leaves and condensed summaries share the bytes of summaries by their texts."""
+    (leaves, leaf_text), (condensed, text) = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
+    summaries, base = sizes.pop("summaries"), sizes["messages"] or 1
+    of_leaves = summaries * leaf_text // ((leaf_text + text) or 1)
+    if leaf_text + text == 0:
+        sizes["other"], summaries = sizes["other"] + summaries, 0
+    shown: list[tuple[str, int, int | None]] = [
+        ("messages", sizes.pop("messages"), messages),
+        ("leaf summaries", of_leaves, leaves),
+        ("condensed summaries", summaries - of_leaves, condensed),
+        *((name, size, None) for name, size in sizes.items() if size or name not in _OPTIONAL_ROWS),
     ]
-    return tuple(item for item in found if item.bytes or item.name not in ("lossless-claw's search index", "vectors"))
+    found = [SizeRow(name, size, count, round(size / base, 4)) for name, size, count in shown]
+    return (*found, SizeRow("free pages", free), SizeRow("files on disk", files[1], files[0]))

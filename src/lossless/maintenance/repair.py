@@ -11,15 +11,9 @@ from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
 from lossless.files.vault import locate_payload
 from lossless.maintenance.prune import not_in_use
+from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery.common import applying
-from lossless.maintenance.surgery.rewriting import (
-    RewritePlan,
-    check_summary,
-    find_marker,
-    rewrite_target,
-    sort_by_time,
-    subtree_by_subtree,
-)
+from lossless.maintenance.surgery.rewriting import RewritePlan, find_marker
 from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.surgery import SurgeryWrites
@@ -66,13 +60,17 @@ def plan_repair(
         marks = {id_: marker for _, id_, marker in find_broken(archive, conversation_id)}
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
-            check_summary(archive, sound[0], conversation_id)
+            rewriting.check_summary(archive, sound[0], conversation_id)
             raise BadInput(
                 f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
             )
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
-        found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
-        targets = tuple(rewrite_target(archive, one, marks[one.id]) for one in subtree_by_subtree(found))
+        found = sorted(
+            rewriting.sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place))
+        )
+        targets = tuple(
+            rewriting.rewrite_target(archive, one, marks[one.id]) for one in rewriting.subtree_by_subtree(found)
+        )
         work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
         debt = archive.guards.debt(conversation_id)
     doubts = []

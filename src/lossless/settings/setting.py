@@ -385,30 +385,18 @@ def declare(
 
 
 def camel_case(name: str) -> str:
-    """A name as JSON spells it.
-
-    >>> camel_case("max_summary_depth")
-    'maxSummaryDepth'
-    """
+    """A name as JSON spells it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def snake_case(key: str) -> str:
-    """The key as Python spells it.
-
-    >>> snake_case("cacheAwareCompaction.cacheTTLSeconds")
-    'cache_aware_compaction.cache_ttl_seconds'
-    """
+    """The key as Python spells it."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 
 def mask_passwords(text: str) -> str:
-    """The text with the password of every URL in it masked.
-
-    >>> mask_passwords("postgresql://me:secret@host/db")
-    'postgresql://me:***@host/db'
-    """
+    """The text with the password of every URL in it masked."""
     return re.sub(r"(://[^\s:/@]*):[^\s/@]*@", r"\1:***@", text)
 
 

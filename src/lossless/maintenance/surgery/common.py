@@ -111,11 +111,7 @@ def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewIt
 
 
 def one_line(text: str) -> str:
-    """The beginning of a text, on one line.
-
-    >>> one_line("a\\n  b")
-    'a b'
-    """
+    """The beginning of a text, on one line."""
     words = " ".join(text[: 4 * _PREVIEW_CHARS].split())
     return words if len(words) <= _PREVIEW_CHARS else words[: _PREVIEW_CHARS - 1] + "…"
 

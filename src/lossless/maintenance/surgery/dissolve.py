@@ -9,14 +9,7 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.maintenance.surgery import common, merge
-from lossless.maintenance.surgery.common import (
-    Operation,
-    OperationReport,
-    PreviewItem,
-    applying,
-    one_line,
-    preview_items,
-)
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
@@ -192,7 +185,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
 
 def apply_unfold(archive: Archive, planned: UnfoldPlan, now: datetime) -> OperationReport:
     """Carry a plan out, or raise `Stale`; unused summaries are deleted, and undo restores them."""
-    id_, step, operations = planned.conversation_id, Operation(archive, now), SurgeryWrites(archive)
+    id_, step, operations = planned.conversation_id, common.Operation(archive, now), SurgeryWrites(archive)
     with archive.writing():
         again = step.check(planned, plan_unfold(archive, id_))
         operations.replace_run(id_, again.first, again.last, again.added, now)

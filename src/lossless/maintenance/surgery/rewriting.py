@@ -97,12 +97,7 @@ _FALLBACK_WITHIN = 80
 
 
 def find_marker(content: str, model: str) -> BrokenMarker | None:
-    """How a summary is broken; None when it is valid.
-
-    >>> (find_marker("The build\\n[Truncated from 900 tokens]", "m"), find_marker(" ", "m"),
-    ...  find_marker("All is well.", "m"))
-    ('new', 'empty', None)
-    """
+    """How a summary is broken; None when it is valid."""
     text = content.strip()
     if not text:
         return "empty"
@@ -605,13 +600,7 @@ _SUMMARY = re.compile(rf"^\[{_MOMENT}(?: - {_MOMENT})?\]$", re.MULTILINE)
 
 
 def without_times(text: str) -> str:
-    """The text of a prompt without times in the headers of messages and summaries.
-
-    >>> without_times("[2026-01-05 09:00 UTC | user]\\nAt 9.")
-    '[user]\\nAt 9.'
-    >>> without_times("[2026-01-05 09:00 UTC - 2026-01-06 10:00 UTC]\\nWords.")
-    '[summary]\\nWords.'
-    """
+    """The text of a prompt without times in the headers of messages and summaries."""
     return _SUMMARY.sub("[summary]", _MESSAGE.sub("[", text))
 
 
