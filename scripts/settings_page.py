@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.settings.declared import SETTINGS
-from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS
+from lossless.settings.load import RETIRED_KEYS
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
@@ -16,6 +16,15 @@ if TYPE_CHECKING:
 
     from lossless.settings.setting import Setting
 
+#: Variables for locations; not settings.
+PATH_VARIABLES = {
+    "LCM_OPENCLAW_DIR": "The state folder, before all others.",
+    "OPENCLAW_STATE_DIR": "The state folder.",
+    "OPENCLAW_HOME": "The folder that holds the state folder `.openclaw`.",
+    "OPENCLAW_CONFIG_PATH": "The host's config file, else `openclaw.json` in the state folder.",
+    "XDG_CONFIG_HOME": "The folder that holds `lossless/lossless.toml`, else `~/.config`.",
+    "XDG_DATA_HOME": "The folder that holds `lossless/lcm.db` where OpenClaw is not used, else the platform's own.",
+}
 _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 

@@ -115,8 +115,9 @@ def types_in(kind: type) -> dict[str, str]:
     found = {}
     for name, member in vars(kind).items():
         if inspect.isfunction(member) and not name.startswith("_"):
-            for annotation in inspect.get_annotations(member).values():
-                found.update({word: places[word] for word in re.findall(r"\w+", str(annotation)) if word in places})
+            for argument, annotation in inspect.get_annotations(member).items():
+                if argument not in ("parts", "archive", "writer"):  # which the group has
+                    found.update({word: places[word] for word in re.findall(r"\w+", str(annotation)) if word in places})
     return found
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
-from lossless.maintenance.admin import Admin
 from lossless.maintenance.browse import Browse
 from lossless.maintenance.engine_parts import (
     BackgroundWorker,
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.llm.completion import Complete, Prompt
-    from lossless.maintenance.admin import SessionStatus
+    from lossless.maintenance.admin import Admin, SessionStatus
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.prompts import EvidenceMemory
     from lossless.maintenance.rotate import RotateReport, Rotation
@@ -103,10 +102,9 @@ class Engine:
         if not archive.read_only:
             parts.load()
         self.transcripts = HostTranscripts(parts)
-        self.admin = Admin(parts)
         self.host = HostSupport(parts)
         self.browse = Browse(parts)
-        self._background = BackgroundWorker(self.admin.run_later) if background and not archive.read_only else None
+        self._background = BackgroundWorker(parts.run_later) if background and not archive.read_only else None
 
     @cached_property
     def vault(self) -> Vault | None:
@@ -117,6 +115,13 @@ class Engine:
     def loop(self) -> Compactor:
         """Decides when to compact, and compacts."""
         return self._parts.loop
+
+    @cached_property
+    def admin(self) -> Admin:
+        """Maintenance of the whole archive: examine, measure, prune, forget, repair, run pending compactions."""
+        from lossless.maintenance.admin import Admin
+
+        return Admin(self._parts)
 
     @cached_property
     def surgery(self) -> Surgery:
@@ -226,7 +231,7 @@ class Engine:
         observed = observed_tokens if observed_tokens is not None else seen.prompt_tokens
         request = self._parts.request(
             report.conversation or session, budget, observed_tokens=observed, model=seen.model,
-            context_window=context_window, overhead=overhead, reply=reply,
+            window=context_window, overhead=overhead, reply=reply,
         )  # fmt: skip
         if usage or (observed and (sent or request.conversation.id in self._parts.sent)):
             self._parts.learn_usage(request, replace(seen, prompt_tokens=observed or None), sent)
@@ -274,7 +279,7 @@ class Engine:
         from lossless.context import run as assembly
 
         request = self._parts.request(
-            session, budget, model=model_name(model), context_window=context_window, overhead=overhead, reply=reply
+            session, budget, model=model_name(model), window=context_window, overhead=overhead, reply=reply
         )
         conversation, policy = request.conversation, self.loop.policy(request)
         history = self.loop.history(request, policy)
@@ -556,12 +561,7 @@ class Engine:
         if self._parts.find(session) is None:
             return unchanged_report(CompactionReason.NO_CONVERSATION, ok=False)
         request = self._parts.request(
-            session,
-            budget,
-            observed_tokens=observed_tokens,
-            model=model,
-            context_window=context_window,
-            overhead=overhead,
+            session, budget, observed_tokens=observed_tokens, model=model, window=context_window, overhead=overhead
         )
         if observed_tokens and request.conversation.id in self._parts.sent:
             self._parts.learn_usage(request, parse_usage({"prompt_tokens": observed_tokens}, model))
@@ -706,7 +706,7 @@ class Engine:
         for conversation_id in waiting:
             if (seconds := until - time.monotonic()) > 0:
                 with suppress(LosslessError):
-                    self.admin.run_pending_of(conversation_id, may_ask_model=False, seconds=seconds)
+                    self._parts.run_pending_of(conversation_id, may_ask_model=False, seconds=seconds)
         self.archive.close()
 
     def __enter__(self) -> Engine:

@@ -1,29 +1,4 @@
-"""Everything the library raises.
-
-LosslessError
-├── BadInput              the caller's data is wrong: what, where, and what is allowed
-│   ├── BadMessage        a message whose shape no codec accepts
-│   ├── BadSetting        a setting with a value that is not allowed
-│   └── BadPattern        a search pattern that cannot be compiled
-├── NotFound              an id that is not in the archive
-│   └── NoArchive         there is no archive yet where one was looked for
-├── ArchiveError          the database refused; the driver's error is __cause__
-│   ├── NotAnArchive      the file is not a database, or holds other tables
-│   ├── ArchiveCorrupt    the file is damaged
-│   ├── ArchiveFull       no room left on the disk
-│   ├── ArchiveDenied     no permission, or opened read-only
-│   ├── ArchiveLocked     another process held the file for too long
-│   └── SchemaUnknown     written by a version that this one does not know
-├── Stale                 the context changed while a summary was being written
-├── ModelError            the model gave no usable text
-│   ├── ModelAuth         credentials were refused; a retry cannot help
-│   ├── ModelRateLimit    too many requests; later may help
-│   ├── ModelTimeout      no answer in time
-│   ├── ModelDenied       a policy refused the call, or no model is there
-│   └── ModelBadAnswer    an answer without usable text
-├── GuardOpen             a breaker or a spend limit forbids model calls for now
-└── GrantError            a recall went past its grant
-"""
+"""Everything the library raises; each error has a `code` for programs."""
 
 from __future__ import annotations
 

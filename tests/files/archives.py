@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from lossless import formats
 from lossless.files.intercept import intercept, restore_message
 from lossless.files.vault import Vault, payload_reader, write_payloads
+from lossless.maintenance.engine_parts import EngineParts
 from lossless.model.conversations import Session
 from lossless.model.identity import fingerprint, identity_hash
+from lossless.settings import Settings
 from lossless.store.archive import Archive
 from lossless.store.files import LargeFileRows
 from lossless.store.messages import NewMessage
@@ -38,6 +40,11 @@ class Kept:
     def open(cls, folder: Path) -> Kept:
         archive = Archive.open(folder / "lcm.db")
         return cls(archive, LargeFileRows(archive.database), Vault(folder / "lcm-files"))
+
+    @property
+    def parts(self) -> EngineParts:
+        """The archive as an engine has it."""
+        return EngineParts(self.archive, Settings(), None, lambda: NOW)
 
     def append(self, body: Body, *, threshold: int = THRESHOLD, key: str = "agent:main:main") -> int:
         """Store one message as a host's: identified, intercepted, written in one transaction."""

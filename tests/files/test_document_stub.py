@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lossless.files.document import plan_stubs, stub_payload
+from lossless.files.document import DEFAULT_STUB_BYTES, plan_stubs, stub_payload
 from lossless.maintenance.surgery import tool_outputs
 from lossless.model.messages import StoredToolOutput
-from tests.files.archives import NOW, Kept
+from tests.files.archives import Kept
 from tests.files.payloads import LARGE, Body
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def filled(kept: Kept) -> list[int]:
 def test_large_answers_get_a_file_and_keep_their_text(kept: Kept) -> None:
     ids = filled(kept)
     before = [stored.message for stored in kept.archive.messages.many(ids)]
-    work = tool_outputs.plan_backfilled_stubs(kept.archive, threshold_bytes=8000)
+    work = tool_outputs.plan_stubs(kept.parts, 8000)
     assert [(output.message_id, output.byte_size, output.tool) for output in work.outputs] == [
         (ids[1], 2 * len(LARGE), "read")
     ]
@@ -61,7 +61,7 @@ def test_large_answers_get_a_file_and_keep_their_text(kept: Kept) -> None:
     assert kept.files.listed() == []  # a plan writes nothing
 
     seen: list[int] = []
-    report = tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, work, NOW, seen.append)
+    report = tool_outputs.apply_stubs(kept.parts, work, seen.append)
     assert (report.stubbed, report.bytes, report.passed_over, seen) == (1, 2 * len(LARGE), 0, [1])
     (file,) = kept.files.listed()
     assert kept.vault.read(file).data == (LARGE * 2).encode()
@@ -76,28 +76,28 @@ def test_large_answers_get_a_file_and_keep_their_text(kept: Kept) -> None:
 
 def test_doing_it_again_does_nothing(kept: Kept) -> None:
     filled(kept)
-    work = tool_outputs.plan_backfilled_stubs(kept.archive)
-    tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, work, NOW)
-    assert tool_outputs.plan_backfilled_stubs(kept.archive).outputs == ()
-    report = tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, work, NOW)
+    work = tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES)
+    tool_outputs.apply_stubs(kept.parts, work)
+    assert tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES).outputs == ()
+    report = tool_outputs.apply_stubs(kept.parts, work)
     assert (report.stubbed, report.passed_over) == (0, 1)
     assert len(kept.files.listed()) == 1
 
 
 def test_it_can_be_taken_back(kept: Kept) -> None:
     ids = filled(kept)
-    tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
+    tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
     assert list(marks := kept.files.stubs()) == [ids[1]]
     assert tool_outputs.revert_stubs(kept.archive, marks) == (1, 1)
     assert kept.files.listed() == []
     assert kept.files.stubs() == {}
     assert len(kept.vault.orphans(kept.files.ids(), min_age_seconds=-1)) == 1
-    assert tool_outputs.plan_backfilled_stubs(kept.archive).bytes == 2 * len(LARGE)
+    assert tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES).bytes == 2 * len(LARGE)
 
 
 def test_a_row_that_something_else_names_stays(kept: Kept) -> None:
     filled(kept)
-    tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
+    tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
     (file,) = kept.files.listed()
     kept.append({"role": "user", "content": f"open {file.id} again"})
     assert tool_outputs.revert_stubs(kept.archive, kept.files.stubs()) == (1, 0)
@@ -108,19 +108,19 @@ def test_one_conversation_and_a_limit(kept: Kept) -> None:
     for number in range(3):
         kept.append(tool_message(f"{number}{LARGE * 2}"), threshold=MANY)
     kept.append(tool_message(LARGE * 2), threshold=MANY, key="agent:other:main")
-    assert len(tool_outputs.plan_backfilled_stubs(kept.archive).outputs) == 4
-    assert len(tool_outputs.plan_backfilled_stubs(kept.archive, limit=2).outputs) == 2
-    assert len(tool_outputs.plan_backfilled_stubs(kept.archive, conversation_id=2).outputs) == 1
-    assert tool_outputs.plan_backfilled_stubs(kept.archive, threshold_bytes=10**6).outputs == ()
-    tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive), NOW)
+    assert len(tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES).outputs) == 4
+    assert len(tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES, limit=2).outputs) == 2
+    assert len(tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES, 2).outputs) == 1
+    assert tool_outputs.plan_stubs(kept.parts, 10**6).outputs == ()
+    tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
     assert list(kept.files.stubs(conversation_id=2)) == [4]
 
 
 def test_a_message_without_a_known_tool(kept: Kept) -> None:
     kept.append(tool_message(LARGE * 2, "call_9"), threshold=MANY)
-    work = tool_outputs.plan_backfilled_stubs(kept.archive)
+    work = tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES)
     assert work.outputs[0].tool is None
-    tool_outputs.apply_backfilled_stubs(kept.archive, kept.vault, work, NOW)
+    tool_outputs.apply_stubs(kept.parts, work)
     assert kept.files.listed()[0].name == "tool-output.txt"
 
 

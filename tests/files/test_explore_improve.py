@@ -89,9 +89,7 @@ def test_what_a_tool_was_asked_stays_in_front(kept: Kept) -> None:
     call = {"id": "c1", "type": "function", "function": {"name": "read", "arguments": '{"path": "a.md"}'}}
     kept.append({"role": "assistant", "content": None, "tool_calls": [call]})
     kept.append({"role": "tool", "tool_call_id": "c1", "content": PROSE}, threshold=10**9)
-    tool_outputs.apply_backfilled_stubs(
-        kept.archive, kept.vault, tool_outputs.plan_backfilled_stubs(kept.archive, threshold_bytes=8000), NOW
-    )
+    tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, 8000))
     (file_id,) = worker(kept).improve(lambda _: "About ferries.", 10).file_ids
     assert kept.files.get(file_id).exploration_summary == 'Tool input: {"path": "a.md"}\nAbout ferries.'
 

@@ -10,12 +10,11 @@ import pytest
 
 import lossless
 from lossless.errors import BadInput
-from lossless.files.vault import Vault, delete_orphans, set_users, vault_users
+from lossless.files.vault import delete_orphans, set_users, vault_users
 from lossless.maintenance import prune
 from lossless.maintenance.prune import files_of_other_archives
 from lossless.model.conversations import Session
 from lossless.store.archive import Archive
-from lossless.testing import VirtualClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -121,12 +120,9 @@ def test_what_is_pruned_in_one_archive_stays_for_the_other(tmp_path: Path) -> No
     for name in ("one.db", "two.db"):
         fill(tmp_path / name, TEXT, folder)  # the same bytes in conversations of the same number: one file
     assert len(payloads(folder)) == 1
-    with Archive.open(tmp_path / "one.db") as archive:
-        vault = Vault(folder, archive=archive.path)
-        now = VirtualClock()()
-        choice = prune.PruneFilter(patterns=("agent:**",), include_active=True)
-        work = prune.plan_prune(archive, choice, now)
-        report = prune.apply_prune(archive, vault, work, now)
+    with lossless.open(tmp_path / "one.db", lossless.Settings(large_files_dir=str(folder))) as engine:
+        work = engine.admin.prune_plan(prune.PruneFilter(patterns=("agent:**",), include_active=True))
+        report = engine.admin.prune(work, backup=False)
         assert (report.conversations, report.files) == (1, 0)
     assert read(tmp_path / "two.db", folder).decode() == TEXT
 

@@ -34,7 +34,7 @@ def die_while_pruning(path: Path, number: int) -> None:
             _die()
 
     with before_each_statement(engine.archive.database, act):
-        prune.apply_prune(engine.archive, engine.vault, work, NOW)
+        engine.admin.prune(work, backup=False)
 
 
 def die_while_forgetting(path: Path, phrase: str, share: float) -> None:

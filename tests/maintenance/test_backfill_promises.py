@@ -7,7 +7,7 @@ import random
 import tempfile
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -36,8 +36,6 @@ from tests.maintenance.surgery_kit import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.llm.completion import Prompt
 
 _EXAMPLES = int(os.environ.get("LOSSLESS_EXAMPLES") or 8)
@@ -158,18 +156,12 @@ def test_what_is_planned_is_what_is_done_or_nothing(tmp_path: Path) -> None:
         told(engine, 24)
         engine.append(THERE, talk(4, "there"))
         first = roots(engine, 1)[0]
-        stale: list[Callable[[], Any]] = []
-        for plan, apply in (
-            (dissolve.plan_dissolve(engine.archive, first), dissolve.apply_dissolve),
-            (dissolve.plan_undo(engine.archive, 1), dissolve.apply_undo),
-        ):
-            stale.append(lambda plan=plan, apply=apply: apply(engine.archive, plan, engine.clock(), None))  # type: ignore[misc]
-        copying = merge.plan_transplant(engine.archive, 1, 2)
-        stale.append(lambda: merge.apply_transplant(engine.archive, engine.vault, copying, engine.clock(), None))
-        engine.surgery.dissolve(first)
-        for operate in stale:
+        surgery = engine.surgery
+        stale = surgery.plan_dissolve(first), surgery.plan_undo(1), surgery.plan_transplant(1, 2)
+        surgery.dissolve(first)
+        for plan in stale:
             with pytest.raises(lossless.LosslessError):
-                operate()
+                surgery.apply(plan)
         prove(engine)
 
 
@@ -181,15 +173,15 @@ def test_messages_that_arrive_meanwhile_do_not_matter(tmp_path: Path) -> None:
         copying, joining = merge.plan_transplant(engine.archive, 1, 2), merge.plan_merge(engine.archive, str(HERE.key))
         for session in (HERE, THERE):
             engine.append(session, talk(3, "meanwhile"))
-        done = merge.apply_transplant(engine.archive, engine.vault, copying, engine.clock(), None)
+        done = engine.surgery.apply(copying)
         assert done.tokens_after == engine.archive.context.tokens(2) > copying.tokens_after
         prove(engine)
-        done = merge.apply_merge(engine.archive, joining, engine.clock(), None)
+        done = engine.surgery.apply(joining)
         assert done.tokens_after == engine.archive.context.tokens(3) > joining.tokens_after
         prove(engine)
         work = dissolve.plan_dissolve(engine.archive, roots(engine, 3)[-1])
         engine.append(HERE, talk(3, "later still"))
-        done = dissolve.apply_dissolve(engine.archive, work, engine.clock(), None)
+        done = engine.surgery.apply(work)
         assert done.tokens_after == engine.archive.context.tokens(3) > work.tokens_after
         prove(engine)
 
@@ -210,7 +202,7 @@ def test_a_backup_is_made_before_the_first_write(tmp_path: Path) -> None:
             assert seen or not statement.lstrip().upper().startswith(("INSERT", "UPDATE", "DELETE"))
 
         with before_each_statement(engine.archive.database, watch):
-            done = dissolve.apply_dissolve(engine.archive, work, engine.clock(), backup)
+            done = engine.surgery.apply(work, backup)
         assert seen == ["dissolve"]
         assert done.backup is not None
         with lossless.open(done.backup, background=False) as copy:

@@ -14,7 +14,7 @@ from lossless.maintenance import repair
 from lossless.maintenance.doctor import examine
 from lossless.store.archive import Archive
 from lossless.testing import Scripted, VirtualClock
-from tests.maintenance.surgery_kit import HERE, backup_of, copies, open_engine, prove, rows, talk, told
+from tests.maintenance.surgery_kit import HERE, copies, open_engine, prove, rows, talk, told
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -89,22 +89,22 @@ def test_debts_that_nobody_pays(path: Path) -> None:
         sql(engine, "UPDATE conversation_compaction_maintenance SET running = 0, last_failure_summary = 'no'")
         assert kinds(engine.admin.examine(), "warning") == ["debt.failing"]
         with pytest.raises(BadInput, match="is active"):
-            repair.plan_close_debt(engine.archive, here, engine.clock())
+            engine.admin.close_debt_plan(here)
         engine.reset(HERE)
         assert kinds(engine.admin.examine(), "warning") == ["debt.inactive"]
-        work = repair.plan_close_debt(engine.archive, here, engine.clock())
+        work = engine.admin.close_debt_plan(here)
         sql(engine, "UPDATE conversation_compaction_maintenance SET maintenance_revision = maintenance_revision + 1")
         with pytest.raises(Stale):
-            repair.apply_close_debt(engine.archive, work, engine.clock(), None)
-        work = repair.plan_close_debt(engine.archive, here, engine.clock())
-        repair.apply_close_debt(engine.archive, work, engine.clock(), backup_of(engine))
+            engine.admin.close_debt(work)
+        work = engine.admin.close_debt_plan(here)
+        engine.admin.close_debt(work)
         assert engine.admin.examine().findings == ()
-        assert copies(path) == ["maintenance"]
+        assert copies(path) == ["maintenance", "maintenance"]
         debt = engine.archive.guards.debt(here)
         assert debt is not None
         assert (debt.pending, debt.resolution_reason) == (False, "operator-ignored")
         with pytest.raises(BadInput, match="no pending compaction"):
-            repair.plan_close_debt(engine.archive, here, engine.clock())
+            engine.admin.close_debt_plan(here)
         prove(engine)
 
 
@@ -194,7 +194,7 @@ def test_the_filters_mean_what_they_say(path: Path) -> None:
         assert found == {"archived_subagents": [2], "cron_sessions": [3], "null_subagent_context": [4]}
         assert engine.admin.examine().healthy
         with pytest.raises(BadInput, match="no filter"):
-            repair.plan_clean(engine.archive, "everything")
+            engine.admin.clean_plans("everything")
 
 
 @pytest.mark.parametrize(
@@ -249,7 +249,7 @@ def test_cleaning_deletes_what_the_filter_means_and_nothing_else(path: Path, fil
         work = repair.plan_clean(engine.archive, filter_id, engine.clock())
         kept = {row[0] for row in rows(engine, "SELECT conversation_id FROM conversations")}
         kept -= {held.id for held in work.conversations}
-        done = repair.apply_clean(engine.archive, work, backup_of(engine), vacuum=True)
+        done = engine.admin.clean(work, vacuum=True)
         assert (done.conversations, done.vacuumed, done.refusal) == (
             3 if filter_id == repair.ALL_FILTERS else 1,
             True,
@@ -270,7 +270,7 @@ def test_cleaning_stops_when_something_came_in_between(path: Path) -> None:
                 "INSERT INTO messages (conversation_id, seq, role, content, token_count) VALUES (4, 9, 'user', 'm', 1)"
             )
         with pytest.raises(Stale):
-            repair.apply_clean(engine.archive, work, None)
+            engine.admin.clean(work)
         assert rows(engine, "SELECT count(*) FROM conversations") == [(6,)]
 
 

@@ -76,7 +76,7 @@ def test_what_can_be_derived_is_made_again(kind: str, archive_path: Path) -> Non
     assert not any("restore" in remedy for remedy in remedies(archive_path)), remedies(archive_path)
     with open_engine(archive_path) as engine:
         assert not repair.plan_rebuild(engine.archive).is_none
-        repair.apply_rebuild(engine.archive, VirtualClock()(), None)
+        engine.admin.rebuild()
         assert repair.plan_rebuild(engine.archive).is_none
         assert engine.assemble(HERE, budget=100_000).messages == before
     assert errors(archive_path) == []
@@ -92,7 +92,7 @@ def test_a_summary_that_is_gone_gives_its_messages_back(archive_path: Path) -> N
         "DELETE FROM summary_messages WHERE summary_id = (SELECT id FROM top)",
     )
     with open_engine(archive_path) as engine:
-        repair.apply_rebuild(engine.archive, VirtualClock()(), None)
+        engine.admin.rebuild()
         assert engine.archive.checks.unreachable(1) == []
         assert engine.assemble(HERE).messages
 
@@ -100,7 +100,7 @@ def test_a_summary_that_is_gone_gives_its_messages_back(archive_path: Path) -> N
 def test_counts_that_are_made_again_do_not_hide_other_damage(archive_path: Path) -> None:
     damage(archive_path, f"UPDATE summaries SET content = 'forged', descendant_count = 9 WHERE summary_id = {_TOP}")
     with open_engine(archive_path) as engine:
-        repair.apply_rebuild(engine.archive, VirtualClock()(), None)
+        engine.admin.rebuild()
     assert any("summaries" in error for error in errors(archive_path))
     assert any("restore" in remedy for remedy in remedies(archive_path))
 
@@ -131,6 +131,6 @@ def test_a_summary_that_lossless_claw_wrote_anew_is_no_damage(archive_path: Path
     )
     assert not [error for error in errors(archive_path) if "summaries" in error and "counts" not in error]
     with open_engine(archive_path) as engine:
-        repair.apply_rebuild(engine.archive, VirtualClock()(), None)
+        engine.admin.rebuild()
         repair.apply_reindex(engine.archive)
         assert not [one for one in engine.verify().problems if one.check in ("digests", "index")]

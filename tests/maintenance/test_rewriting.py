@@ -256,7 +256,7 @@ def test_a_summary_that_changed_meanwhile_is_left_alone(path: Path) -> None:
         made = list(rewriting.draft_all(engine.surgery.writer, work))
         engine.surgery.rewrite(HERE, summary_id=root)
         with pytest.raises(Stale):
-            rewriting.apply_rewrite(engine.archive, work, made, engine.clock(), None)
+            engine.surgery.place_drafts(rewriting.DraftedPlan(work, tuple(made), ()))
         prove(engine)
 
 

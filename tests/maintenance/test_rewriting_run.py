@@ -14,7 +14,7 @@ from lossless.errors import ModelAuth, ModelDenied, ModelRateLimit
 from lossless.llm.completion import Completion
 from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
-from lossless.maintenance.surgery.rewriting import subtree_by_subtree
+from lossless.maintenance.surgery.rewriting import subtree_by_subtree, without_times
 from lossless.model.context import EXTRACTIVE_MODEL, Summary
 from tests.built import built
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, rows, told
@@ -284,3 +284,9 @@ def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> N
         again = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
         assert len(again.targets) == folded - again.kept
         assert again.kept == by_model(engine)[WRITER]
+
+
+def test_a_prompt_can_be_without_times() -> None:
+    one = without_times("[2026-01-05 09:00 UTC | user]\nAt 9.")
+    two = without_times("[2026-01-05 09:00 UTC - 2026-01-06 10:00 UTC]\nWords.")
+    assert (one, two) == ("[user]\nAt 9.", "[summary]\nWords.")

@@ -134,7 +134,7 @@ def test_a_branch_that_the_host_has_left_goes() -> None:
         pytest.param(dumped(transcript(3))[:-1], "not finished", id="no line feed at the end"),
         pytest.param(dumped(transcript(3))[:-9] + b"\n", "cannot be read", id="half a line"),
         pytest.param(dumped([*transcript(3), header("x")]), "more than one", id="two headers"),
-        pytest.param(dumped(transcript(3)) + b"[1]\n", "not a record", id="a list"),
+        pytest.param(dumped(transcript(3)) + b"[1]\n", "not an object", id="a list"),
     ],
 )
 def test_what_cannot_be_rewritten(data: bytes, why: str) -> None:

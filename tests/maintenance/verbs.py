@@ -13,7 +13,6 @@ from lossless.llm.completion import Completion
 from lossless.maintenance import repair
 from lossless.maintenance.surgery import dissolve, merge, rewriting
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
-from lossless.maintenance.surgery.rewriting import split_compatible
 from lossless.testing import VirtualClock
 from tests.faults import before_each_statement
 from tests.maintenance.surgery_kit import HERE, THERE, roots, rows, settings, talk
@@ -100,17 +99,16 @@ def _owing(engine: lossless.Engine) -> None:
 
 def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = None) -> None:
     writer = replace(engine.surgery.writer, summariser=Summariser(engine.settings, model))
-    made, _ = split_compatible(engine.archive, list(rewriting.draft_all(writer, work)))
-    rewriting.apply_rewrite(engine.archive, work, made, engine.clock(), engine.surgery.backups())
+    engine.surgery.place_drafts(rewriting.write_drafts(writer, work))
 
 
 def _repair(engine: lossless.Engine) -> None:
-    _written(engine, repair.plan_repair(engine.archive, 1, 9_000)[0])
+    _written(engine, engine.surgery.plan_repair(1, 9_000)[0])
 
 
 def _repair_all(engine: lossless.Engine) -> None:
     for id_ in sorted({one[0] for one in repair.find_broken(engine.archive)}):
-        _written(engine, repair.plan_repair(engine.archive, id_, 9_000)[0])
+        _written(engine, engine.surgery.plan_repair(id_, 9_000)[0])
 
 
 def _rewrite_all(engine: lossless.Engine) -> None:
@@ -118,13 +116,12 @@ def _rewrite_all(engine: lossless.Engine) -> None:
 
 
 def _clean(engine: lossless.Engine) -> None:
-    work = repair.plan_clean(engine.archive, "cron_sessions", engine.clock())
-    repair.apply_clean(engine.archive, work, engine.surgery.backups())
+    (work,) = engine.admin.clean_plans("cron_sessions")
+    engine.admin.clean(work)
 
 
 def _close_debt(engine: lossless.Engine) -> None:
-    work = repair.plan_close_debt(engine.archive, 1, engine.clock())
-    repair.apply_close_debt(engine.archive, work, engine.clock(), engine.surgery.backups())
+    engine.admin.close_debt(engine.admin.close_debt_plan(1))
 
 
 def _merge_splits(engine: lossless.Engine) -> None:
@@ -164,7 +161,7 @@ def _refolded(engine: lossless.Engine) -> None:
     small(engine)
     work = dissolve.plan_unfold(engine.archive, 1)
     assert work is not None
-    dissolve.apply_unfold(engine.archive, work, engine.clock(), None)
+    dissolve.apply_unfold(engine.archive, work, engine.clock())
 
 
 VERBS: dict[str, Verb] = {

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lossless.settings.json5 import edit_json5, parse_json5
+from lossless.settings.json5 import edit_json5, line_ending, parse_json5, repeated_key
 
 _KEYS = st.sampled_from(["a", "b", "$c", "d e", "slots", "ü"])
 _VALUES = st.recursive(
@@ -162,3 +162,12 @@ def test_a_config_keeps_its_looks() -> None:
 """
     assert edit_json5(before, value) == after
     assert edit_json5(after, parse_json5(before).value) == before
+
+
+def test_a_key_that_is_there_twice_is_named() -> None:
+    texts = ("{a: 1, b: [{'c': 1, c: 2}]}", "{a: {a: 1}}")
+    assert [repeated_key(parse_json5(text)) for text in texts] == ["c", None]
+
+
+def test_the_first_line_says_how_lines_end() -> None:
+    assert [line_ending(text) for text in ("a\r\nb\n", "a\nb", "a")] == ["\r\n", "\n", "\n"]

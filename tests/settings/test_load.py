@@ -278,7 +278,7 @@ def test_toml_takes_both_spellings_and_tables(world: Path) -> None:
         ({"autoRotateSessionFiles": True}, "autoRotateSessionFiles", True, "an object with"),
         ({"autoRotateSessionFiles": {"sizeBytes": 0}}, "autoRotateSessionFiles.sizeBytes", 0, "at least 1"),
         ({"ignoreSessionPatterns": ["a", 5]}, "ignoreSessionPatterns[1]", 5, "a text that is not blank"),
-        ({"fallbackProviders": [{"provider": "p"}]}, "fallbackProviders[0]", {"provider": "p"}, "both"),
+        ({"fallbackProviders": [{"provider": "p"}]}, "fallbackProviders[0].model", None, "both"),
         ({"fallbackProviders": ["p/m"]}, "fallbackProviders[0]", "p/m", "an object {provider, model}"),
         ({"freshTailCount": 3, "fresh_tail_count": 3}, "freshTailCount", 3, "two spellings"),
         ({"largeFileTokenThreshold": 5}, "largeFileThresholdTokens", 5, "at least 1000"),

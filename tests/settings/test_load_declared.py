@@ -12,8 +12,9 @@ import pytest
 
 from lossless.errors import BadInput, BadSetting
 from lossless.settings import SETTINGS, ContextThresholdOverride, ModelPrice, Route, Settings
-from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS, key_spellings, settings_by_key
-from lossless.settings.setting import Flag, Setting, snake_case
+from lossless.settings.load import RETIRED_KEYS, key_spellings, settings_by_key
+from lossless.settings.setting import Flag, Setting, camel_case, mask_passwords, snake_case
+from scripts.settings_page import PATH_VARIABLES
 
 #: Every active key that lossless-claw has: default, variable.
 REFERENCE: dict[str, tuple[object, str | None]] = {
@@ -234,3 +235,12 @@ def test_an_import_needs_nothing_heavy() -> None:
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     heavy = {"pydantic", "tomllib", "json", "zoneinfo", "difflib", "tempfile", "sqlite3", "apsw", "asyncio"}
     assert not set(run.stdout.split()) & heavy
+
+
+def test_names_are_spelled_as_json_and_as_python_spell_them() -> None:
+    assert camel_case("max_summary_depth") == "maxSummaryDepth"
+    assert snake_case("cacheAwareCompaction.cacheTTLSeconds") == "cache_aware_compaction.cache_ttl_seconds"
+
+
+def test_the_password_of_an_address_is_not_shown() -> None:
+    assert mask_passwords("postgresql://me:secret@host/db") == "postgresql://me:***@host/db"

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from lossless.settings import SETTINGS
-from lossless.settings.load import PATH_VARIABLES, RETIRED_KEYS
+from lossless.settings.load import RETIRED_KEYS
 from lossless.settings.page import form_label, manifest_schema
-from scripts.settings_page import main, settings_page
+from scripts.settings_page import PATH_VARIABLES, main, settings_page
 
 PAGE = Path(__file__).parents[2] / "docs" / "reference" / "settings.md"
 

@@ -127,8 +127,8 @@ def test_a_context_that_lost_its_places_without_new_is_damage(archive_path: Path
     said = doctor_says(archive_path)
     assert "problem:" in said
     assert "restore" not in said
-    with Archive.open(archive_path) as archive:
-        repair.apply_rebuild(archive, VirtualClock()(), None)
+    with lossless.open(archive_path) as engine:
+        engine.admin.rebuild()
     assert is_fine(archive_path)
 
 

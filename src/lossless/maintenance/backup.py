@@ -298,22 +298,22 @@ def restore_payloads(backup: Path, vault: Vault) -> int:
     return count
 
 
-def _folders(folder: Path) -> list[Path]:
+def _entries(folder: Path) -> list[os.DirEntry[str]]:
     with suppress(OSError), os.scandir(folder) as entries:
-        return sorted(Path(entry.path) for entry in entries if entry.is_dir(follow_symlinks=False))
+        return list(entries)
     return []
 
 
+def _folders(folder: Path) -> list[Path]:
+    return sorted(Path(entry.path) for entry in _entries(folder) if entry.is_dir(follow_symlinks=False))
+
+
 def _payloads(folder: Path) -> set[str]:
-    with suppress(OSError), os.scandir(folder) as entries:
-        return {entry.name for entry in entries if entry.is_file(follow_symlinks=False)}
-    return set()
+    return {entry.name for entry in _entries(folder) if entry.is_file(follow_symlinks=False)}
 
 
 def _names(folder: Path) -> set[str]:
-    with suppress(OSError):
-        return set(os.listdir(folder))
-    return set()
+    return {entry.name for entry in _entries(folder)}
 
 
 def _copy_names(source: Path, target: Path, names: set[str], touched: list[Path]) -> set[str]:

@@ -15,7 +15,7 @@ from lossless.files.vault import find_damage
 from lossless.llm.chain import Gate
 from lossless.llm.completion import Prompt
 from lossless.maintenance import repair
-from lossless.maintenance.prune import find_orphans
+from lossless.maintenance.prune import files_of_other_archives
 from lossless.maintenance.repair import find_broken, is_stuck
 from lossless.maintenance.surgery import merge
 from lossless.model.records import IngestHealth
@@ -274,7 +274,7 @@ def _files(archive: Archive, vault: Vault | None) -> Iterator[DoctorFinding]:
     orphans: list[OrphanFile] = []
     if vault is not None and vault.root.is_dir():
         with suppress(BadInput):  # unknown other archives may keep files there
-            orphans = find_orphans(archive, vault)
+            orphans = vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
     if orphans:
         message = f"{len(orphans)} files ({sum(one.size for one in orphans)} bytes) belong to no row"
         names = [orphan.file_id for orphan in orphans]

@@ -13,7 +13,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
 
-from lossless.errors import BadInput, LosslessError, NotFound
+from lossless.errors import BadInput, LosslessError, ModelError, NotFound
 from lossless.model.context import MessageItem
 from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
 from lossless.model.messages import ModelIdentity
@@ -88,6 +88,11 @@ def forward(
     return update_wrapper(call, function)
 
 
+def of_parts(function: Callable[Concatenate[EngineParts, P], R]) -> Callable[Concatenate[Any, P], R]:
+    """A function of the parts of an engine as a method of a group."""
+    return forward(lambda parts: parts, function)
+
+
 def forward_session(
     function: Callable[Concatenate[Archive, int, P], R],
 ) -> Callable[Concatenate[Any, SessionRef | int, P], R]:
@@ -103,29 +108,28 @@ def forward_session(
     return call  # type: ignore[return-value]
 
 
-_TEXT = (str,), "a text"
-_NUMBER = (int, float), "a number"
-_PATH = (str, PathLike), "the path of a file"
+_NUMBER, _PATH = ((int, float), "a number"), ((str, PathLike), "the path of a file")
 _MESSAGES = (list, Iterable), "a list of messages"
+#: What an argument must be, by its annotation; others are checked where they are used.
 _ARGUMENT_TYPES: dict[str, tuple[tuple[type, ...], str]] = {
-    **dict.fromkeys(("messages", "new_messages", "window"), _MESSAGES),
-    **dict.fromkeys(("pattern", "question", "when", "query", "id", "key", "cursor", "instructions", "cause"), _TEXT),
-    **dict.fromkeys(("limit", "max_tokens", "token_cap", "until", "seconds", "retain_depth", "max_depth"), _NUMBER),
-    **dict.fromkeys(("overhead", "reply", "sent", "observed_tokens", "context_window", "around"), _NUMBER),
-    **dict.fromkeys(("start_line", "end_line", "timeout_seconds", "busy_timeout_ms"), _NUMBER),
-    "path": _PATH,
-    "prompt": _TEXT,
-    "model": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
-    "usage": ((Mapping,), "an object with token counts"),
-    "ids": ((Iterable,), "an id or a list of ids"),
-    "file_ids": ((Iterable,), "a list of ids"),
+    "str": ((str,), "a text"),
+    "int": _NUMBER,
+    "float": _NUMBER,
+    "str | os.PathLike[str]": _PATH,
+    "str | Path": _PATH,
+    "Iterable[MessageLike]": _MESSAGES,
+    "ModelIdentity | str": ((str, ModelIdentity), "the name of a model, or a ModelIdentity"),
+    "Mapping[str, object]": ((Mapping,), "an object with token counts"),
+    "str | Iterable[str]": ((Iterable,), "an id or a list of ids"),
+    "Iterable[str]": ((Iterable,), "a list of ids"),
 }
 
 
 def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
     """A function that raises `BadInput` for arguments of a wrong type, before anything is done."""
     parameters = signature(function).parameters
-    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[name] for name in parameters if name in _ARGUMENT_TYPES}
+    kinds = {name: str(one.annotation).removesuffix(" | None") for name, one in parameters.items()}
+    names, checked = tuple(parameters), {name: _ARGUMENT_TYPES[k] for name, k in kinds.items() if k in _ARGUMENT_TYPES}
 
     def check(name: str, value: object) -> None:
         types, what = checked[name]
@@ -188,6 +192,13 @@ class EngineParts:
 
         return open_vault(self.archive.path, self.settings.large_files_dir)
 
+    @property
+    def files(self) -> Vault:
+        """The same; BadInput for an archive in memory."""
+        if self.vault is None:
+            raise BadInput("an archive in memory keeps no files: name a folder for them with largeFilesDir")
+        return self.vault
+
     @cached_property
     def payloads(self) -> PayloadPolicy | None:
         """Which payloads are moved to files."""
@@ -225,22 +236,12 @@ class EngineParts:
     def conversation_id(self, session: SessionRef | int) -> int:
         return session if isinstance(session, int) else self.conversation(session).id
 
-    def request(
-        self,
-        session: SessionRef,
-        budget: int | None,
-        *,
-        observed_tokens: int | None = None,
-        model: str | None = None,
-        context_window: int | None = None,
-        overhead: int | None = None,
-        reply: int | None = None,
-    ) -> CompactionRequest:
+    def request(self, session: SessionRef, budget: int | None, **sizes: Any) -> CompactionRequest:
+        """A request for a conversation of the archive; `sizes` are further fields of it."""
         if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget <= 0):
             raise BadInput(f"a budget must be a positive number of tokens, not {budget!r}")
         tokens = budget or self.settings.default_token_budget
-        found = self.conversation(session)
-        return compactor.CompactionRequest(found, tokens, observed_tokens, model, context_window, overhead, reply)
+        return compactor.CompactionRequest(self.conversation(session), tokens, **sizes)
 
     def learn_usage(self, request: CompactionRequest, seen: CacheObservation, sent: int | None = None) -> None:
         """Record a provider's reported usage, and calibrate its tokenizer."""
@@ -311,9 +312,41 @@ class EngineParts:
         """How to copy the archive before it is changed; None without a file."""
         return None if self.archive.path == ":memory:" else lambda label: self.copy(label).path
 
+    def run_later(self, session: SessionRef | int) -> None:
+        """Background work for a conversation: pending or upcoming compaction, then descriptions of its files."""
+        found = self.conversation(session)
+        if self.run_pending_of(found) is None:
+            self.loop.prepare(self.request(self.archive.conversations.get(found.id), None))
+        self.describing.run(found.id)
+        self.embed_messages()
+
+    def embed_messages(self, seconds: float = 60.0) -> int:
+        """Make the vectors of messages that have none, for so long; returns how many. A failure is tried again."""
+        from lossless.store.search import build_vectors
+
+        try:
+            return build_vectors(self.archive, seconds)
+        except ModelError as error:
+            _log.warning("embedder: %s", error)
+            return 0
+
+    def run_pending_of(
+        self, session: SessionRef | int, *, may_ask_model: bool = True, seconds: float | None = None
+    ) -> CompactionReport | None:
+        """Run the pending compaction of a session; None when there is none or it is not due."""
+        found = self.conversation(session)
+        request = self.request(found, self.loop.debt(found.id).token_budget or None)
+        if may_ask_model and self.loop.is_due(request):
+            self.write_stale(found.id)
+        report = self.loop.drain(request, may_ask_model=may_ask_model, seconds=seconds)
+        return None if report is None else self.logged("drain", found.id, report)
+
     def here(self) -> datetime:
         """Now, in the time zone of the settings."""
         return self.clock().astimezone(self.timezone or UTC)
+
+
+_log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 def with_payloads(archive: Archive, vault: Vault | None, message: Message, recipe: Json) -> Message:
@@ -326,9 +359,6 @@ def with_payloads(archive: Archive, vault: Vault | None, message: Message, recip
 
 def model_name(model: ModelIdentity | str | None) -> str | None:
     return f"{model.provider}/{model.model}" if isinstance(model, ModelIdentity) else model
-
-
-_log = logging.getLogger("lossless.maintenance.engine_parts")
 
 
 class BackgroundWorker:

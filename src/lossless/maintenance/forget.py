@@ -24,6 +24,7 @@ from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model import masking
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.conversations import as_session
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.records import ContextChange
@@ -42,7 +43,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.context import Summary
+    from lossless.model.conversations import SessionRef
     from lossless.model.masking import CutText
     from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.state import ForgetRound
@@ -300,25 +303,25 @@ class _Forgetting:
         leaves = self._archive.summaries.leaves_over(list(self._changed))
         above, files_gone = set(operations.above(leaves)) if leaves else set(), {*self._files, *self._gone}
         for summary in self._archive.summaries.many(self._store.summary_ids()):  # shallowest first
-            has_files = not files_gone.isdisjoint((*summary.file_ids, *file_ids_in(summary.content)))
-            if summary.id in above or has_files or self._clean(summary) != summary.content:
-                affected.append(summary)
-        for summary in affected:
-            is_extracted = summary.id in above and (summary.model == EXTRACTIVE_MODEL or bool(self._whole))
-            if self._dry_run:
-                self._rewritten += is_extracted
-                self._cut_summaries += not is_extracted and self._clean(summary) != summary.content
+            text, model, files = self._clean(summary), summary.model, summary.file_ids
+            has_files = not files_gone.isdisjoint((*files, *file_ids_in(summary.content)))
+            if summary.id not in above and not has_files and text == summary.content:
                 continue
-            text, model = self._extracted(summary) if is_extracted else (self._clean(summary), summary.model)
-            files = [self._files.get(id_, id_) for id_ in summary.file_ids if id_ not in self._gone]
-            if is_extracted:
-                again.append(summary.id)
-            if (text, tuple(files)) != (summary.content, summary.file_ids):
-                operations.write(summary.id, text, estimate_tokens(text), model, files)
-                self._rewritten += is_extracted
-                self._cut_summaries += not is_extracted
+            affected.append(summary.id)
+            is_extracted = summary.id in above and (model == EXTRACTIVE_MODEL or bool(self._whole))
+            is_changed = text != summary.content
+            if not self._dry_run:
+                if is_extracted:
+                    again.append(summary.id)
+                    text, model = self._extracted(summary)
+                files = tuple(self._files.get(id_, id_) for id_ in files if id_ not in self._gone)
+                is_changed = (text, files) != (summary.content, summary.file_ids)
+                if is_changed:
+                    operations.write(summary.id, text, estimate_tokens(text), model, files)
+            self._rewritten += is_extracted and (is_changed or self._dry_run)
+            self._cut_summaries += is_changed and not is_extracted
         if not self._dry_run:
-            operations.recount([summary.id for summary in affected])
+            operations.recount(affected)
             self._archive.summaries.mark_stale(list(self._changed), self._tools.now)
             self._archive.summaries.clear_stale(again)
 
@@ -420,9 +423,44 @@ def forget_request(
     return ForgetRequest(tuple(map(masking.check_phrase, dict.fromkeys(phrases))), frozenset(whole), ids)
 
 
-def forget_everywhere(tools: ForgetTools, asked: ForgetRequest, *, dry_run: bool = False) -> ForgetReport:
+def plan_forget(
+    parts: EngineParts,
+    phrases: Sequence[str] = (),
+    *,
+    message_ids: Sequence[int] = (),
+    sessions: Sequence[SessionRef] = (),
+) -> ForgetReport:
+    """What `forget` would change, in the archive and its backups; changes nothing."""
+    asked = forget_request(parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+    return forget_everywhere(parts, asked, dry_run=True)
+
+
+def forget(
+    parts: EngineParts,
+    phrases: Sequence[str] = (),
+    *,
+    message_ids: Sequence[int] = (),
+    sessions: Sequence[SessionRef] = (),
+    progress: Callable[[int], None] | None = None,
+) -> ForgetReport:
+    """Permanently remove phrases, messages or sessions from the archive, its files and its backups.
+
+    A phrase is replaced by `[forgotten]`, a message keeps nothing else. A tombstone without words prevents hosts
+    from restoring it. `.left` of the report names what could not be removed.
+    """
+    asked = forget_request(parts.archive, phrases, message_ids, [as_session(one).name for one in sessions])
+    report = forget_everywhere(parts, asked, progress)
+    parts.log.log("forget", messages=len(report.archive.message_ids), backups=len(report.backups))
+    return report
+
+
+def forget_everywhere(
+    parts: EngineParts, asked: ForgetRequest, progress: Callable[[int], None] | None = None, *, dry_run: bool = False
+) -> ForgetReport:
     """Forget in the backups of an archive, then in the archive, or only report where it would."""
-    archive, remaining, found = tools.archive, [], []
+    archive, remaining, found = parts.archive, [], []
+    threshold, summariser = parts.settings.large_file_threshold_tokens, parts.loop.summariser
+    tools = ForgetTools(archive, parts.vault, summariser, threshold, parts.clock(), progress)
     if not dry_run:
         with archive.writing():  # check for write access before a backup is changed
             pass
@@ -494,23 +532,21 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
 
 def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
-    spelled = [tuple(masking.phrase_forms(phrase)) for phrase in phrases]
     needles = [
-        tuple({form.encode(encoding, "surrogatepass") for form in some for encoding in TEXT_ENCODINGS})
-        for some in spelled
+        {form.encode(name, "surrogatepass") for form in masking.phrase_forms(phrase) for name in TEXT_ENCODINGS}
+        for phrase in phrases
     ]
     traces: list[dict[str, int | str]] = []
     unreadable: list[str] = []
-    files = archive_files(archive_path, vault)
-    size = 0
+    files, size = archive_files(archive_path, vault), 0
     for path in files:
         try:
             with path.open("rb") as file:
                 is_database = file.read(len(_SQLITE)) == _SQLITE
-            inside = list(_in_database(path, phrases, spelled, needles)) if is_database else []
-            known = {trace["phrase"] for trace in inside}
-            raw = [_trace(n, path, "bytes") for n in _in_bytes(path, needles) if n not in known]
-            traces += [*inside, *raw]
+            found = list(_in_database(path, phrases, needles)) if is_database else []
+            known = {n for n, _ in found}
+            found += [(n, "bytes") for n in _in_bytes(path, needles) if n not in known]
+            traces += [{"phrase": n, "file": str(path), "place": place} for n, place in found]
             size += path.stat().st_size
         except FileNotFoundError:  # a log that was removed meanwhile
             continue
@@ -519,24 +555,16 @@ def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]
     return AbsenceReport(len(files), size, tuple(traces), tuple(unreadable))
 
 
-def _in_database(
-    path: Path, phrases: Sequence[str], spelled: Sequence[Sequence[str]], needles: Sequence[Sequence[bytes]]
-) -> Iterator[dict[str, int | str]]:
+def _in_database(path: Path, phrases: Sequence[str], needles: Sequence[Collection[bytes]]) -> Iterator[tuple[int, str]]:
     with DatabaseScan(str(path)) as database:
         for place, value in database.values():
-            for n, (texts, some) in enumerate(zip(spelled, needles, strict=True), 1):
-                is_text = isinstance(value, str)
-                if any(one in value for one in texts) if is_text else any(one in value for one in some):
-                    yield _trace(n, path, place)
+            data = value.encode("utf-8", "surrogatepass") if isinstance(value, str) else value
+            yield from ((n, place) for n, some in enumerate(needles, 1) if any(one in data for one in some))
         for table, phrase in database.leftovers(phrases):
-            yield _trace(phrases.index(phrase) + 1, path, f"{table}: words of deleted rows in the index")
+            yield phrases.index(phrase) + 1, f"{table}: words of deleted rows in the index"
 
 
-def _trace(phrase: int, path: Path, place: str) -> dict[str, int | str]:
-    return {"phrase": phrase, "file": str(path), "place": place}
-
-
-def _in_bytes(path: Path, needles: Sequence[Sequence[bytes]]) -> list[int]:
+def _in_bytes(path: Path, needles: Sequence[Collection[bytes]]) -> list[int]:
     longest = max((len(one) for some in needles for one in some), default=1)
     found: set[int] = set()
     tail = b""

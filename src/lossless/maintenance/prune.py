@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.records import ArchiveCounts
     from lossless.store.maintenance.deletion import ConversationSize
 
@@ -52,15 +53,16 @@ def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
     return frozenset(found)
 
 
-def find_orphans(archive: Archive, vault: Vault) -> list[OrphanFile]:
-    """Files on disk without a row in any archive; those younger than an hour do not count."""
-    return vault.orphans(archive.files.ids() | files_of_other_archives(archive, vault))
+def find_orphans(parts: EngineParts) -> list[OrphanFile]:
+    """Files on disk that no row refers to, of this archive and of others in the same folder."""
+    return parts.files.orphans(parts.archive.files.ids() | files_of_other_archives(parts.archive, parts.files))
 
 
-def remove_orphans(archive: Archive, vault: Vault, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
+def remove_orphans(parts: EngineParts, orphans: Sequence[OrphanFile]) -> list[OrphanFile]:
     """Delete those that still have no row; returns them."""
-    with archive.writing():
-        return delete_orphans(vault, orphans, archive.files.ids() | files_of_other_archives(archive, vault))
+    with parts.archive.writing():
+        known = parts.archive.files.ids() | files_of_other_archives(parts.archive, parts.files)
+        return delete_orphans(parts.files, orphans, known)
 
 
 BATCH = 100
@@ -143,11 +145,7 @@ class VacuumReport:
 
 
 def parse_age(text: str) -> timedelta:
-    """A duration: a number and `d`, `w`, `m` (30 days) or `y` (365 days).
-
-    >>> parse_age("12w").days, parse_age("2y").days
-    (84, 730)
-    """
+    """A duration: a number and `d`, `w`, `m` (30 days) or `y` (365 days)."""
     found = re.fullmatch(r"([1-9]\d{0,5})([dwmy])", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
         raise BadInput(f"{text!r} is not an age; write a number and d, w, m or y, such as 90d")
@@ -158,25 +156,20 @@ def parse_age(text: str) -> timedelta:
 
 
 def parse_size(text: str) -> int:
-    """A number of bytes: a number, optionally with a fraction, and `kB`, `MB`, `GB` or `TB`.
-
-    >>> parse_size("1.5 GB"), parse_size("900")
-    (1610612736, 900)
-    """
+    """A number of bytes: a number, optionally with a fraction, and `kB`, `MB`, `GB` or `TB`."""
     found = re.fullmatch(r"(\d{1,12}(?:\.\d{1,6})?)\s*([kmgt]?)b?", text.strip(), re.ASCII | re.IGNORECASE)
     if found is None:
         raise BadInput(f"{text!r} is not a size; write a number and kB, MB or GB, such as 2GB")
     return int(float(found[1]) * _SIZES[found[2].lower()])
 
 
-def plan_prune(archive: Archive, choice: PruneFilter, now: datetime) -> PrunePlan:
-    """What a filter would delete; read-only."""
-    retention = ArchiveRemover(archive)
-    with archive.reading():
-        size, free = archive.listings.size()
-        held = retention.held()
-        borrowed = retention.borrowed()
-    return choose_conversations(held, borrowed, choice, size - free, now)
+def plan_prune(parts: EngineParts, choice: PruneFilter) -> PrunePlan:
+    """Which conversations a filter would delete, and their size; changes nothing."""
+    retention = ArchiveRemover(parts.archive)
+    with parts.archive.reading():
+        size, free = parts.archive.listings.size()
+        held, borrowed = retention.held(), retention.borrowed()
+    return choose_conversations(held, borrowed, choice, size - free, parts.clock())
 
 
 def choose_conversations(
@@ -225,15 +218,26 @@ def not_in_use(meant: set[int], borrowed: Iterable[tuple[int, int]]) -> set[int]
 
 
 def apply_prune(
-    archive: Archive, vault: Vault | None, work: PrunePlan, now: datetime, progress: Callable[[int], None] | None = None
+    parts: EngineParts,
+    plan: PrunePlan,
+    *,
+    backup: bool = True,
+    with_files: bool = True,
+    progress: Callable[[int], None] | None = None,
 ) -> PruneReport:
-    """Delete what a plan chose and nothing that changed since; rows first, then files, a hundred at a time."""
-    retention = ArchiveRemover(archive)
+    """Permanently delete what a plan chose, with its files (`with_files`); by default a backup is made first.
+
+    What changed since stays. Rows are deleted first, then files, a hundred conversations at a time.
+    """
+    if backup and plan.chosen:
+        parts.copy("prune", with_files=with_files)
+    archive, now, retention = parts.archive, parts.clock(), ArchiveRemover(parts.archive)
+    vault = parts.vault if with_files else None
     gone: list[ConversationSize] = []
     kept: list[int] = []
     deleted = file_bytes = files_left = 0
-    for start in range(0, len(work.chosen), BATCH):
-        some = work.chosen[start : start + BATCH]
+    for start in range(0, len(plan.chosen), BATCH):
+        some = plan.chosen[start : start + BATCH]
         with archive.writing():
             ready = not_in_use(set(retention.unchanged(some, now)), retention.borrowed())
             files = retention.files(sorted(ready))
@@ -248,6 +252,7 @@ def apply_prune(
         if progress:
             progress(len(some))
     messages, summaries = sum(item.messages for item in gone), sum(item.summaries for item in gone)
+    parts.log.log("prune", conversations=len(gone), messages=messages, files=deleted)
     return PruneReport(len(gone), messages, summaries, deleted, file_bytes, tuple(kept), files_left)
 
 
@@ -314,6 +319,8 @@ _ROWS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("vectors", ("message_vectors",)),
     ("lossless-claw's search index", ("messages_fts", "summaries_fts")),
 )
+#: Rows that are shown only where there is something in them.
+_OPTIONAL_ROWS = ("lossless-claw's search index", "vectors")
 #: Ages for closed, inactive conversations.
 _AGES = ("30d", "90d", "180d", "1y")
 
@@ -351,12 +358,12 @@ class SizeReport:
     is_exact: bool = True
 
 
-def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, count_pages: bool = True) -> SizeReport:
-    """The size of each part; reads every page once and writes nothing."""
-    retention = ArchiveRemover(archive)
+def measure_archive(parts: EngineParts) -> SizeReport:
+    """The size of the archive's parts, and what could be freed."""
+    archive, vault, retention = parts.archive, parts.vault, ArchiveRemover(parts.archive)
     with archive.reading():
         size, free = archive.listings.size()
-        pages = retention.page_sizes() if count_pages else None
+        pages = retention.page_sizes()
         tables = retention.texts() if pages is None else pages
         messages, text = retention.message_text()
         by_kind = retention.summary_text()
@@ -376,7 +383,7 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
     rows = _rows(sizes, by_kind, messages, (sum(item.files for item in held), on_disk), free)
     gone = []
     for age in _AGES:
-        work = choose_conversations(held, borrowed, PruneFilter(parse_age(age)), size - free, now)
+        work = choose_conversations(held, borrowed, PruneFilter(parse_age(age)), size - free, parts.clock())
         what, command = f"closed conversations older than {age}", f"lcm prune --older-than {age} --apply"
         gone.append(SpaceSaving(what, len(work.chosen), work.bytes, command))
     gone += [
@@ -390,27 +397,19 @@ def measure_archive(archive: Archive, vault: Vault | None, now: datetime, *, cou
 
 
 def _rows(
-    sizes: Mapping[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
+    sizes: dict[str, int], by_kind: Mapping[str, tuple[int, int]], messages: int, files: tuple[int, int], free: int
 ) -> tuple[SizeRow, ...]:
-    leaves, condensed = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
-    folded = leaves[1] + condensed[1]
-    leaf_bytes = sizes["summaries"] * leaves[1] // (folded or 1)
-    condensed_bytes = sizes["summaries"] - leaf_bytes if folded else 0
-    base = sizes["messages"] or 1
-
-    def row(name: str, taken: int, count: int | None = None) -> SizeRow:
-        return SizeRow(name, taken, count, round(taken / base, 4))
-
-    found = [
-        row("messages", sizes["messages"], messages),
-        row("leaf summaries", leaf_bytes, leaves[0]),
-        row("condensed summaries", condensed_bytes, condensed[0]),
-        row("full-text index", sizes["full-text index"]),
-        row("trigram index", sizes["trigram index"]),
-        row("vectors", sizes["vectors"]),
-        row("lossless-claw's search index", sizes["lossless-claw's search index"]),
-        row("other", sizes["other"] + (0 if folded else sizes["summaries"])),
-        SizeRow("free pages", free),
-        row("files on disk", files[1], files[0]),
+    """The rows in display order; leaves and condensed summaries share the bytes of summaries by their texts."""
+    (leaves, leaf_text), (condensed, text) = by_kind.get("leaf", (0, 0)), by_kind.get("condensed", (0, 0))
+    summaries, base = sizes.pop("summaries"), sizes["messages"] or 1
+    of_leaves = summaries * leaf_text // ((leaf_text + text) or 1)
+    if leaf_text + text == 0:
+        sizes["other"], summaries = sizes["other"] + summaries, 0
+    shown: list[tuple[str, int, int | None]] = [
+        ("messages", sizes.pop("messages"), messages),
+        ("leaf summaries", of_leaves, leaves),
+        ("condensed summaries", summaries - of_leaves, condensed),
+        *((name, size, None) for name, size in sizes.items() if size or name not in _OPTIONAL_ROWS),
     ]
-    return tuple(item for item in found if item.bytes or item.name not in ("lossless-claw's search index", "vectors"))
+    found = [SizeRow(name, size, count, round(size / base, 4)) for name, size, count in shown]
+    return (*found, SizeRow("free pages", free), SizeRow("files on disk", files[1], files[0]))

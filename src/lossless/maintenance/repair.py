@@ -4,34 +4,29 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
 from lossless.files.vault import locate_payload
 from lossless.maintenance.prune import not_in_use
+from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery.common import applying
-from lossless.maintenance.surgery.rewriting import (
-    RewritePlan,
-    check_summary,
-    find_marker,
-    rewrite_target,
-    sort_by_time,
-    subtree_by_subtree,
-)
+from lossless.maintenance.surgery.rewriting import RewritePlan, find_marker
 from lossless.store.files import payload_digest
 from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from lossless.files.vault import Vault
-    from lossless.maintenance.surgery.common import BackupMaker
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.rewriting import BrokenMarker
+    from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.maintenance.deletion import ConversationSize
@@ -52,24 +47,30 @@ def find_broken(archive: Archive, conversation_id: int | None = None) -> list[tu
 
 
 def plan_repair(
-    archive: Archive, conversation_id: int, budget: int, *, summary_ids: Iterable[str] = ()
+    parts: EngineParts, session: SessionRef | int, budget: int | None = None, *, summary_ids: Sequence[str] = ()
 ) -> tuple[RewritePlan, list[str]]:
-    """Which broken summaries would be rewritten, each with its marker as the reason; and why that needs confirmation.
+    """Which broken summaries would be rewritten, and why that needs confirmation.
 
     Subtree by subtree, in context order, bottom-up. With `summary_ids` only those; one that is not broken is BadInput.
     Summaries made of them are rewritten as well when they would no longer be smaller than their sources.
     """
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
+    budget = budget or parts.settings.default_token_budget
     with archive.reading():
         marks = {id_: marker for _, id_, marker in find_broken(archive, conversation_id)}
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
-            check_summary(archive, sound[0], conversation_id)
+            rewriting.check_summary(archive, sound[0], conversation_id)
             raise BadInput(
                 f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
             )
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
-        found = sorted(sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place)))
-        targets = tuple(rewrite_target(archive, one, marks[one.id]) for one in subtree_by_subtree(found))
+        found = sorted(
+            rewriting.sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place))
+        )
+        targets = tuple(
+            rewriting.rewrite_target(archive, one, marks[one.id]) for one in rewriting.subtree_by_subtree(found)
+        )
         work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
         debt = archive.guards.debt(conversation_id)
     doubts = []
@@ -224,19 +225,19 @@ class RebuildPlan:
 
 
 def plan_rebuild(archive: Archive) -> RebuildPlan:
-    """What is wrong and can be derived; read-only."""
+    """Wrong values that can be derived from messages and summaries."""
     with archive.reading():
         work = SurgeryWrites(archive)
         sources, miscounted = tuple(work.summaries_without_sources()), tuple(work.miscounted_summaries())
         return RebuildPlan(tuple(work.wrong_contexts()), sources, miscounted, tuple(work.wrong_counters()))
 
 
-def apply_rebuild(archive: Archive, now: datetime, backup: BackupMaker) -> RebuildPlan:
-    """Rebuild in one transaction, after a backup; returns what was rebuilt. Texts are unchanged."""
-    if plan_rebuild(archive).is_none:
+def apply_rebuild(parts: EngineParts) -> RebuildPlan:
+    """Rebuild them after a backup; returns what was rebuilt."""
+    if plan_rebuild(parts.archive).is_none:
         return RebuildPlan((), (), (), ())
-    with applying(archive, now, backup, "rebuild"):
-        work = SurgeryWrites(archive)
+    with applying(parts, "rebuild") as step:
+        work, now = SurgeryWrites(parts.archive), step.now
         sources = tuple(work.summaries_without_sources())
         for summary_id in sources:
             work.restore_sources(summary_id)
@@ -296,15 +297,20 @@ class CleanReport:
     refusal: str | None = None
 
 
-def plan_clean(archive: Archive, filter_id: str, now: datetime | None = None) -> CleanPlan:
+def plan_cleans(parts: EngineParts, filter_id: str | None = None) -> list[CleanPlan]:
+    """Which conversations a filter, or each filter, would delete."""
+    ids = CLEAN_FILTERS if filter_id is None else (filter_id,)
+    return [plan_clean(parts.archive, id_, parts.clock()) for id_ in ids]
+
+
+def plan_clean(archive: Archive, filter_id: str, now: datetime) -> CleanPlan:
     """What a filter, or all of them, selects now; conversations whose rows others need stay."""
     if filter_id not in (*CLEAN_FILTERS, ALL_FILTERS):
         raise BadInput(f"no filter {filter_id!r}; there are {', '.join(CLEAN_FILTERS)} and {ALL_FILTERS}")
-    at = now or datetime.now(UTC)
     with archive.reading():
-        ids = deletable(archive, filter_id, at)
+        ids = deletable(archive, filter_id, now)
         held = ArchiveRemover(archive).held() if ids else []
-        return CleanPlan(filter_id, tuple(one for one in held if one.id in ids), at)
+        return CleanPlan(filter_id, tuple(one for one in held if one.id in ids), now)
 
 
 def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
@@ -314,19 +320,22 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
     return not_in_use(ids, ArchiveRemover(archive).borrowed()) if ids else ids
 
 
-def apply_clean(archive: Archive, work: CleanPlan, backup: BackupMaker, *, vacuum: bool = False) -> CleanReport:
-    """Delete in one transaction, and check that no broken reference is left; files stay for `lcm files gc`."""
-    copy = None
-    if work.conversations:
-        with applying(archive, work.at, backup, "doctor-clean") as step:
+def apply_clean(parts: EngineParts, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
+    """Delete what a filter selects, after a backup.
+
+    No broken reference may be left; files stay for `lcm files gc`.
+    """
+    archive, copy = parts.archive, None
+    if plan.conversations:
+        with applying(parts, "doctor-clean") as step:
             copy = step.backup
-            step.check(work, plan_clean(archive, work.filter_id, work.at))
-            ArchiveRemover(archive).delete([held.id for held in work.conversations], work.at)
+            step.check(plan, plan_clean(archive, plan.filter_id, plan.at))
+            ArchiveRemover(archive).delete([held.id for held in plan.conversations], plan.at)
             if hanging := archive.checks.broken_references():
                 raise ArchiveCorrupt(f"deleting would leave rows of {hanging[0][0]!r} without their {hanging[0][1]!r}")
     refusal = ArchiveRemover(archive).give_back() if vacuum else None
-    messages = sum(held.messages for held in work.conversations)
-    return CleanReport(len(work.conversations), messages, copy, vacuum and refusal is None, refusal)
+    messages = sum(held.messages for held in plan.conversations)
+    return CleanReport(len(plan.conversations), messages, copy, vacuum and refusal is None, refusal)
 
 
 def describe_close(debt: PendingCompactionRow) -> str:
@@ -341,21 +350,23 @@ def is_stuck(debt: PendingCompactionRow) -> bool:
     return (debt.pending and not debt.active) or (debt.running and not debt.leased)
 
 
-def plan_close_debt(archive: Archive, conversation_id: int, now: datetime) -> PendingCompactionRow:
+def plan_close_debt(parts: EngineParts, session: SessionRef | int) -> PendingCompactionRow:
     """The pending compaction of a closed conversation; BadInput when it will still run or there is none."""
-    archive.conversations.get(conversation_id)
-    found = next((debt for debt in archive.checks.debts(now) if debt.conversation_id == conversation_id), None)
+    id_ = parts.conversation_id(session)
+    parts.archive.conversations.get(id_)
+    debts = parts.archive.checks.debts(parts.clock())
+    found = next((debt for debt in debts if debt.conversation_id == id_), None)
     if found is None or not found.pending:
-        raise BadInput(f"conversation {conversation_id} has no pending compaction")
+        raise BadInput(f"conversation {id_} has no pending compaction")
     if found.active:
-        raise BadInput(f"conversation {conversation_id} is active: `lcm worker` runs its compaction")
+        raise BadInput(f"conversation {id_} is active: `lcm worker` runs its compaction")
     return found
 
 
-def apply_close_debt(archive: Archive, debt: PendingCompactionRow, now: datetime, backup: BackupMaker) -> Path | None:
-    """Close it as `operator-ignored`, if it has not changed since; returns the backup."""
-    with applying(archive, now, backup, "maintenance") as step:
-        if not archive.checks.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, now):
+def apply_close_debt(parts: EngineParts, debt: PendingCompactionRow) -> Path | None:
+    """Close a pending compaction without running it; returns the backup made before."""
+    with applying(parts, "maintenance") as step:
+        if not parts.archive.checks.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, step.now):
             raise Stale(
                 f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
             )

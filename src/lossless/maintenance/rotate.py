@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import secrets
 import stat
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import blake2b
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -30,9 +30,10 @@ from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
 from lossless.ingest.transcripts import openclaw
-from lossless.ingest.transcripts.entries import RecordPosition, entry_id_of, message_body
+from lossless.ingest.transcripts.entries import BadLine, entry_id_of, message_body
 from lossless.ingest.transcripts.following import newest_generation, renumber_lines, with_generation
 from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_of_head, open_transcript
+from lossless.ingest.transcripts.records import read_lines_of
 from lossless.maintenance.backup import ROLLING, sweep_leftovers
 from lossless.maintenance.engine_parts import EngineGroup
 from lossless.maintenance.surgery import tool_outputs
@@ -40,12 +41,13 @@ from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
-from lossless.model.paths import expand_path, fsync_path
+from lossless.model.paths import expand_path, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from lossless.ingest.transcripts.entries import RecordPosition
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
@@ -68,15 +70,15 @@ class UnsafeTranscript(ValueError):
 class TranscriptRecord:
     """One line of a transcript: its position, and the fields that decide about it."""
 
-    start: int
-    end: int
+    place: RecordPosition
     kind: str
     id: str | None
     parent: str | None
     #: The role of a message; None for other records.
     role: str | None
-    #: The number of its line, from 1.
-    number: int = 0
+
+    def text(self, data: bytes) -> bytes:
+        return data[self.place.start : self.place.end]
 
 
 #: A message of a transcript with the id of its entry.
@@ -88,22 +90,15 @@ def parse_records(data: bytes) -> list[TranscriptRecord]:
     if not data.endswith(b"\n"):
         raise UnsafeTranscript("its last line is not finished")
     found: list[TranscriptRecord] = []
-    at = 0
-    for number, raw in enumerate(data.splitlines(keepends=True), 1):
-        start, at = at, at + len(raw)
-        if raw.isspace():
-            continue
-        try:
-            value = json.loads(raw)
-        except (ValueError, RecursionError):
-            raise UnsafeTranscript(f"line {number} cannot be read") from None
-        if not isinstance(value, dict):
-            raise UnsafeTranscript(f"line {number} is not a record")
+    for line in read_lines_of(BytesIO(data), len(data), 0, 1):
+        if isinstance(line, BadLine):
+            raise UnsafeTranscript(f"line {line.line.number} cannot be read: it is {line.reason}")
+        place, value = line
         kind = value.get("type", "message")
         message = value.get("message") if kind == "message" and "type" in value else None if "type" in value else value
         names = (value.get("id"), value.get("parentId"), message.get("role") if isinstance(message, dict) else None)
         id_, parent, role = (name if isinstance(name, str) and name else None for name in names)
-        found.append(TranscriptRecord(start, at, str(kind), id_, parent, role, number))
+        found.append(TranscriptRecord(place, str(kind), id_, parent, role))
     if not found or found[0].kind != "session":
         raise UnsafeTranscript("it has no header")
     if any(record.kind == "session" for record in found[1:]):
@@ -128,15 +123,15 @@ def messages_in(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[Re
     """The messages among some records, parsed one by one."""
     for record in records:
         if record.role is not None:
-            value = json.loads(data[record.start : record.end])
+            value = json.loads(record.text(data))
             yield record.id, value["message"] if value.get("type") == "message" else value
 
 
 def _stored_forms(data: bytes, records: Sequence[TranscriptRecord]) -> Iterator[tuple[str | None, str, JsonObject]]:
     """The ids, kinds and bodies under which records are stored, as messages or otherwise."""
     for record in records:
-        value = json.loads(data[record.start : record.end])
-        (entry,) = openclaw.entries(value, RecordPosition(record.number, record.start, record.end))
+        value = json.loads(record.text(data))
+        (entry,) = openclaw.entries(value, record.place)
         if record.id is not None or entry.message is None:
             yield record.id, record.kind, value
         else:
@@ -152,10 +147,10 @@ def shorten_transcript(data: bytes, tail_count: int) -> tuple[bytes, int, list[T
     tail = [record for record in path[start:] if record.role is not None or record.kind in STATE_KINDS]
     while tail and tail[-1].role is None:  # it ends with a message
         tail.pop()
-    kept = [*sorted(latest.values(), key=lambda record: record.start), *tail]
-    lines = [data[records[0].start : records[0].end], *_link_records(data, kept)]
-    stays = {record.start for record in kept}
-    dropped = [record for record in records[1:] if record.start not in stays]
+    kept = [*sorted(latest.values(), key=lambda record: record.place.start), *tail]
+    lines = [records[0].text(data), *_link_records(data, kept)]
+    stays = {record.place for record in kept}
+    dropped = [record for record in records[1:] if record.place not in stays]
     return b"".join(lines), _count_messages(kept), dropped
 
 
@@ -176,7 +171,7 @@ def _tail_start(path: Sequence[TranscriptRecord], count: int) -> int:
 def _link_records(data: bytes, kept: Sequence[TranscriptRecord]) -> Iterator[bytes]:
     before: str | None = None
     for record in kept:
-        raw = data[record.start : record.end]
+        raw = record.text(data)
         if record.id is None or record.parent == before:
             yield raw
         else:
@@ -305,43 +300,24 @@ def foreign_kind_reason(kind: str) -> str:
 def _replace(path: Path, old: int, status: os.stat_result, data: bytes) -> None:
     """Replace a file atomically by `data`; `UnsafeTranscript` when it has changed since it was read."""
     sweep_leftovers(path)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(6)}.tmp")
-    mode = stat.S_IMODE(status.st_mode)
     try:
-        new = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0), mode)
-        try:
+        with replacing(path, stat.S_IMODE(status.st_mode)) as temporary:
+            temporary.write_bytes(data)
             with suppress(PermissionError):
-                os.fchown(new, status.st_uid, status.st_gid)
-            os.fchmod(new, mode)
-            _write(new, data)
-            os.fsync(new)
+                os.chown(temporary, status.st_uid, status.st_gid)
+            fsync_path(temporary)
             if _file_mark(os.lstat(path)) != _file_mark(status):
                 raise UnsafeTranscript("it changed meanwhile")
-            os.replace(temporary, path)
-            more = os.fstat(old).st_size - status.st_size
-            if more > 0:  # what a host wrote to the old file at the moment of its replacement
-                os.lseek(old, status.st_size, os.SEEK_SET)
-                os.lseek(new, 0, os.SEEK_END)
-                _write(new, os.read(old, more))
-                os.fsync(new)
-        finally:
-            os.close(new)
-        fsync_path(path.parent)
+        with os.fdopen(os.dup(old), "rb") as before, path.open("ab") as after:
+            before.seek(status.st_size)
+            after.write(before.read())  # what a host wrote to the old file at the moment of its replacement
+        fsync_path(path)
     except OSError as error:
         raise UnsafeTranscript(f"it cannot be replaced: {error.strerror}") from error
-    finally:
-        with suppress(OSError):
-            temporary.unlink()
 
 
 def _file_mark(status: os.stat_result) -> tuple[int, ...]:
     return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-
-
-def _write(handle: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(handle, view) :]
 
 
 def keep_records(archive: Archive, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:

@@ -21,7 +21,6 @@ from lossless.settings.setting import (
     SettingAlias,
     declare,
     mask_passwords,
-    one_of,
     whole_number,
 )
 
@@ -84,9 +83,7 @@ class Settings:
     )
     skip_stateless_sessions: bool = sessions(True, "Whether `statelessSessionPatterns` is enforced.")
     host_fallback_mode: Literal["error", "capture-only"] = sessions(
-        "error",
-        "What to do on a host that lacks a needed capability: refuse, or only store messages.",
-        one_of("error", "capture-only"),
+        "error", "What to do on a host that lacks a needed capability: refuse, or only store messages."
     )
     new_session_retain_depth: int = sessions(
         2, "`/new` keeps summaries of this depth and deeper; -1 keeps all.", whole_number(-1)
@@ -146,14 +143,11 @@ class Settings:
         env=None,
     )
     proactive_threshold_compaction_mode: Literal["deferred", "inline"] = compaction(
-        "deferred",
-        "Whether compaction above the threshold is deferred or runs within the turn.",
-        one_of("deferred", "inline"),
+        "deferred", "Whether compaction above the threshold is deferred or runs within the turn."
     )
     hard_limit_summariser: Literal["extractive", "model"] = compaction(
         "extractive",
         "What summarises when a turn reaches the hard limit: the built-in summariser at once, or the model.",
-        one_of("extractive", "model"),
         ours=True,
     )
     host_maintain_compacts: bool = compaction(
@@ -250,7 +244,6 @@ class Settings:
     recall_scope: Literal["session", "project", "agent", "all"] = recall(
         "all",
         "The most that agents reach with `allConversations` and `conversationId`; they look at their session first.",
-        one_of("session", "project", "agent", "all"),
         ours=True,
     )
     recall_scope_overrides: tuple[str, ...] = recall(
@@ -266,13 +259,11 @@ class Settings:
     expand_for_main_agents: Literal["auto", "allow", "refuse"] = recall(
         "auto",
         "Whether a main agent may call `lcm_expand`; auto refuses it only where the host has sub-agents.",
-        one_of("auto", "allow", "refuse"),
         ours=True,
     )
     expand_query_strategy: Literal["auto", "loop", "pack"] = recall(
         "auto",
         "How a question is answered: loop lets the model call tools, pack gives it the evidence at once.",
-        one_of("auto", "loop", "pack"),
         ours=True,
     )
     embedder: str = recall(
@@ -285,19 +276,13 @@ class Settings:
         "", "The model at that address; for a folder, its name in fastembed, and none for model2vec.", ours=True
     )
     regex_engine: Literal["regex", "re2"] = recall(
-        "regex",
-        "re2 is linear in time but knows no look-around; it must be installed.",
-        one_of("regex", "re2"),
-        ours=True,
+        "regex", "re2 is linear in time but knows no look-around; it must be installed.", ours=True
     )
     regex_timeout_ms: int = recall(
         2000, "The time limit of one regular-expression search.", whole_number(1, 60_000), ours=True
     )
     trigram_index: Literal["auto", "on", "off"] = recall(
-        "auto",
-        "An index for substrings; auto builds it once a scan was too slow.",
-        one_of("auto", "on", "off"),
-        ours=True,
+        "auto", "An index for substrings; auto builds it once a scan was too slow.", ours=True
     )
 
     transcript_gc_enabled: bool = files(False, "Allow the host's transcript to be rewritten with stored stubs.")
@@ -311,10 +296,10 @@ class Settings:
         2_097_152, "A transcript above this size is too large.", key="autoRotateSessionFiles.sizeBytes"
     )
     auto_rotate_session_files_startup: Literal["rotate", "warn", "off"] = files(
-        "rotate", "What happens at start.", one_of("rotate", "warn", "off"), key="autoRotateSessionFiles.startup"
+        "rotate", "What happens at start.", key="autoRotateSessionFiles.startup"
     )
     auto_rotate_session_files_runtime: Literal["rotate", "warn", "off"] = files(
-        "rotate", "What happens between turns.", one_of("rotate", "warn", "off"), key="autoRotateSessionFiles.runtime"
+        "rotate", "What happens between turns.", key="autoRotateSessionFiles.runtime"
     )
     independent_log_file_enabled: bool = files(
         True, "Write a log of our own.", key="independentLogFile.enabled", env="LCM_LOG_FILE_ENABLED"
@@ -367,4 +352,6 @@ class Settings:
 
 
 #: Every setting in the order of the page.
-SETTINGS: Final[tuple[Setting, ...]] = tuple(item.metadata["setting"].named(item.name) for item in fields(Settings))
+SETTINGS: Final[tuple[Setting, ...]] = tuple(
+    item.metadata["setting"].named(item.name, item.type) for item in fields(Settings)
+)

@@ -134,21 +134,13 @@ def loggable_fields(fields: Mapping[str, object]) -> dict[str, object]:
 
 
 def clean_text(text: str) -> str:
-    """A text on one line, of bounded length, without passwords and keys.
-
-    >>> clean_text("Bearer abc\\nhttps://me:pw@host/x")
-    '[secret] https://me:***@host/x'
-    """
+    """A text on one line, of bounded length, without passwords and keys."""
     text = _SECRET.sub("[secret]", mask_passwords(_STEERING.sub(" ", text)))
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
 def format_line(event: str, fields: Mapping[str, object]) -> str:
-    """The text form of a line.
-
-    >>> format_line("auto-rotate", {"phase": "runtime", "action": "warn", "reason": "too large", "sizeBytes": 12})
-    '[lcm] auto-rotate: phase=runtime action=warn reason="too large" sizeBytes=12'
-    """
+    """The text form of a line."""
     shown = f"[lcm] {event}:"
     for name, value in loggable_fields(fields).items():
         text = json.dumps(value) if isinstance(value, bool) else str(value)

@@ -154,22 +154,14 @@ def edit_json5(text: str, after: object) -> str:
 
 
 def repeated_key(node: Json5Node) -> str | None:
-    """A duplicate key in an object of a text; None when there is none.
-
-    >>> [repeated_key(parse_json5(text)) for text in ("{a: 1, b: [{'c': 1, c: 2}]}", "{a: {a: 1}}")]
-    ['c', None]
-    """
+    """A duplicate key in an object of a text; None when there is none."""
     keys = [one.key for one in node.members if one.key is not None]
     found = [key for at, key in enumerate(keys) if key in keys[:at]]
     return found[0] if found else next(filter(None, (repeated_key(one) for one in node.members)), None)
 
 
 def line_ending(text: str) -> str:
-    """The line ending of a text.
-
-    >>> [line_ending(text) for text in ("a\\r\\nb\\n", "a\\nb", "a")]
-    ['\\r\\n', '\\n', '\\n']
-    """
+    """The line ending of a text."""
     first = text.find("\n")
     return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
 

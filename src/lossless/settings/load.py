@@ -269,16 +269,6 @@ RETIRED_KEYS: Final = tuple(
     for key, env, kind in keys
 )
 
-#: Variables for locations; not settings.
-PATH_VARIABLES: Final[Mapping[str, str]] = {
-    "LCM_OPENCLAW_DIR": "The state folder, before all others.",
-    "OPENCLAW_STATE_DIR": "The state folder.",
-    "OPENCLAW_HOME": "The folder that holds the state folder `.openclaw`.",
-    "OPENCLAW_CONFIG_PATH": "The host's config file, else `openclaw.json` in the state folder.",
-    "XDG_CONFIG_HOME": "The folder that holds `lossless/lossless.toml`, else `~/.config`.",
-    "XDG_DATA_HOME": "The folder that holds `lossless/lcm.db` where OpenClaw is not used, else the platform's own.",
-}
-
 
 @lru_cache(maxsize=1)
 def key_spellings() -> Mapping[str, str]:

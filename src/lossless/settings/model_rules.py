@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import BadSetting
 from lossless.settings.setting import TEXT, UNSET, InvalidValue, Number, TextList, ValueKind, snake_case, whole_number
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +38,11 @@ class ContextThresholdOverride:
     session_pattern: str | None = None
     fresh_tail_count: int | None = None
     leaf_chunk_tokens: int | None = None
+
+    def __post_init__(self) -> None:
+        low, high = self.model_context_window_min, self.model_context_window_max
+        if low is not None and high is not None and low > high:
+            raise InvalidValue(f"at most modelContextWindowMax ({high})", ".match.modelContextWindowMin", low)
 
     @property
     def specificity(self) -> int:
@@ -84,21 +90,75 @@ class ModelPrice:
     cache_write: float | None = None
 
 
+class ObjectKind(ValueKind):
+    """An object with some fields, by their names in config files; its value has them by attribute, in snake case.
+
+    The fields of an object in it are among its own. `what` is said of anything that is no object.
+    """
+
+    def __init__(self, what: str, fields: Mapping[str, ValueKind], required: Mapping[str, str] | None = None) -> None:
+        self.what, self.fields, self.required = what, fields, required or {}
+
+    def check(self, value: object) -> dict[str, Any]:
+        if not isinstance(value, Mapping):
+            raise InvalidValue(self.what, "", value)
+        found: dict[str, Any] = {}
+        given = set()
+        for key, item in value.items():
+            name = next((name for name in self.fields if key in (name, snake_case(name))), None)
+            if name is None or name in given:
+                raise InvalidValue(
+                    "each field once" if name else f"only the fields {', '.join(self.fields)}", f".{key}", item
+                )
+            given.add(name)
+            with _inside(f".{key}", item):
+                read = self.fields[name].read(item)
+            if read is UNSET and name != "name":
+                raise InvalidValue("a text that is not blank", f".{key}", item)
+            found |= read if isinstance(read, dict) else {} if read is UNSET else {snake_case(name): read}
+        if not (found or self.required):
+            raise InvalidValue(self.what, "", value)
+        for name, allowed in self.required.items():
+            if name not in given:
+                raise InvalidValue(allowed, f".{name}", None)
+        return found
+
+    def fields_of(self, record: object) -> dict[str, object]:
+        """The fields of a record that are set, as a config file has them."""
+        values = {
+            name: kind.fields_of(record) if isinstance(kind, ObjectKind) else getattr(record, snake_case(name))
+            for name, kind in self.fields.items()
+        }
+        return {name: value for name, value in values.items() if value is not None and (name, value) != ("name", "")}
+
+    def schema(self) -> dict[str, object]:
+        required = {"required": list(self.required)} if self.required else {"minProperties": 1}
+        fields = {name: kind.schema() for name, kind in self.fields.items()}
+        return {"type": "object", "additionalProperties": False, **required, "properties": fields}
+
+
+@contextmanager
+def _inside(at: str, value: object) -> Iterator[None]:
+    """Errors in a part of a value name the place of the part."""
+    try:
+        yield
+    except InvalidValue as refused:
+        wrong = refused.value if refused.at else value
+        raise InvalidValue(refused.allowed, f"{at}{refused.at}", wrong) from None
+
+
 class RecordList(ValueKind):
-    """Records that a config file holds as a list or an object; `schema_` describes it, `from_text` reads a variable."""
+    """Records that a config file holds as a list of objects; `from_text` reads such a list from a variable."""
 
     def __init__(
         self,
         record: type,
         word: str,
         sentence: str,
-        read_all: Callable[[object], tuple[Any, ...]],
-        dump_all: Callable[[Sequence[Any]], object],
-        schema: dict[str, object],
+        item: ObjectKind,
         from_text: Callable[[str], object] | None = None,
     ) -> None:
-        self.record, self.word, self.sentence, self.schema_ = record, word, sentence, schema
-        self.read_all, self.dump_all, self.from_text = read_all, dump_all, from_text
+        self.record, self.word, self.sentence, self.item, self.from_text = record, word, sentence, item, from_text
 
     def check(self, value: object) -> tuple[Any, ...]:
         name = self.record.__name__
@@ -107,10 +167,16 @@ class RecordList(ValueKind):
         for place, item in enumerate(value):
             if not isinstance(item, self.record):
                 raise InvalidValue(f"a {name}", f"[{place}]", item)
-        return self.read(self.dump_all(value))
+        return self.read(self.dump(value))
 
     def read(self, value: object) -> tuple[Any, ...]:
-        return self.read_all(value)
+        if not isinstance(value, (list, tuple)):
+            raise InvalidValue(self.sentence)
+        return tuple(self._read_one(f"[{place}]", item) for place, item in enumerate(value))
+
+    def _read_one(self, at: str, item: object) -> Any:
+        with _inside(at, item):
+            return self.record(**self.item.check(item))
 
     def parse(self, text: str) -> tuple[object, str]:
         if self.from_text is None:
@@ -118,133 +184,43 @@ class RecordList(ValueKind):
         found = self.from_text(text) if text.strip() else None
         return self.read(found) if found else UNSET, ""
 
-    def dump(self, value: object) -> object:
-        return self.dump_all(value if isinstance(value, (list, tuple)) else ())
+    def dump(self, value: Any) -> Any:
+        return [self.item.fields_of(record) for record in value]
 
     def schema(self) -> dict[str, object]:
-        return self.schema_
+        return {"type": "array", "items": self.item.schema()}
 
 
-#: The fields of a record by their names in config files, which its attributes have in snake case.
-_Fields: TypeAlias = Mapping[str, ValueKind]
-_CONDITIONS: Final[_Fields] = {
-    "model": TEXT,
-    "modelContextWindowMin": whole_number(1),
-    "modelContextWindowMax": whole_number(1),
-    "sessionPattern": TEXT,
-}
-_EFFECTS: Final[_Fields] = {
-    "name": TEXT,
-    "contextThreshold": Number(0, 1),
-    "freshTailCount": whole_number(1),
-    "leafChunkTokens": whole_number(1),
-}
-_ROUTE: Final[_Fields] = {"provider": TEXT, "model": TEXT}
-_PRICE: Final[_Fields] = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), Number(0))
+class PriceList(RecordList):
+    """Prices that a config file holds as an object by model."""
 
+    def read(self, value: object) -> tuple[Any, ...]:
+        if not isinstance(value, Mapping):
+            raise InvalidValue(self.sentence)
+        prices: dict[str, ModelPrice] = {}
+        for name, written in value.items():
+            provider, _, model = (part.strip() for part in (name if isinstance(name, str) else "").partition("/"))
+            if not (provider and model):
+                raise InvalidValue("a model as provider/model", f".{name}", name)
+            with _inside(f".{name}", written):
+                price = ModelPrice(f"{provider.lower()}/{model}", **self.item.check(written))
+            if price.model in prices:
+                raise InvalidValue("each model once", f".{price.model}", price.model)
+            prices[price.model] = price
+        return tuple(prices.values())
 
-def _read_fields(at: str, value: object, kinds: _Fields, what: str) -> dict[str, Any]:
-    """The fields of an object by attribute, each read by its kind; for the error, `at` is its path and `what` it is."""
-    if not isinstance(value, Mapping):
-        raise InvalidValue(what, at, value)
-    found: dict[str, Any] = {}
-    for key, item in value.items():
-        name = next((name for name in kinds if key in (name, snake_case(name))), None)
-        if name is None:
-            raise InvalidValue("only the fields " + ", ".join(kinds), f"{at}.{key}", item)
-        if snake_case(name) in found:
-            raise InvalidValue("each field once", f"{at}.{key}", item)
-        try:
-            read = kinds[name].read(item)
-        except InvalidValue as refused:
-            raise InvalidValue(refused.allowed, f"{at}.{key}", item) from None
-        if read is not UNSET:
-            found[snake_case(name)] = read
-        elif name != "name":
-            raise InvalidValue("a text that is not blank", f"{at}.{key}", item)
-    return found
+    def dump(self, value: Any) -> Any:
+        if len({price.model for price in value}) < len(value):
+            raise InvalidValue("each model once")
+        return {price.model: self.item.fields_of(price) for price in value}
 
-
-def _dump_fields(record: object, kinds: _Fields) -> dict[str, object]:
-    values = {key: getattr(record, snake_case(key)) for key in kinds}
-    return {key: value for key, value in values.items() if value not in (None, "")}
-
-
-def _object_schema(
-    kinds: _Fields, required: Sequence[str] = (), inner: Mapping[str, object] | None = None, **more: object
-) -> dict[str, object]:
-    described = {**(inner or {}), **{key: kind.schema() for key, kind in kinds.items()}}
-    needed = {"required": list(required)} if required else {}
-    return {"type": "object", "additionalProperties": False, **needed, **more, "properties": described}
-
-
-def _list_of(sentence: str, read_one: Callable[[str, object], Any]) -> Callable[[object], tuple[Any, ...]]:
-    def read_all(value: object) -> tuple[Any, ...]:
-        if not isinstance(value, (list, tuple)):
-            raise InvalidValue(sentence)
-        return tuple(read_one(f"[{place}]", item) for place, item in enumerate(value))
-
-    return read_all
-
-
-def _read_override(at: str, value: object) -> ContextThresholdOverride:
-    if not isinstance(value, Mapping):
-        raise InvalidValue("an object", at, value)
-    some, match = "at least one of " + ", ".join(_CONDITIONS), value.get("match")
-    conditions = _read_fields(f"{at}.match", match, _CONDITIONS, f"an object with {some}")
-    if not conditions:
-        raise InvalidValue(some, f"{at}.match", match)
-    effects = _read_fields(at, {key: item for key, item in value.items() if key != "match"}, _EFFECTS, "an object")
-    if "context_threshold" not in effects:
-        raise InvalidValue(Number(0, 1).allowed(), f"{at}.contextThreshold", None)
-    rule = ContextThresholdOverride(**conditions, **effects)
-    low, high = rule.model_context_window_min, rule.model_context_window_max
-    if low is not None and high is not None and low > high:
-        raise InvalidValue(f"at most modelContextWindowMax ({high})", f"{at}.match.modelContextWindowMin", low)
-    return rule
-
-
-def _dump_override(rule: ContextThresholdOverride) -> dict[str, object]:
-    effects = _dump_fields(rule, _EFFECTS)
-    name = {"name": effects.pop("name")} if "name" in effects else {}
-    return {**name, "match": _dump_fields(rule, _CONDITIONS), **effects}
-
-
-def _read_route(at: str, value: object) -> Route:
-    found = _read_fields(at, value, _ROUTE, "an object {provider, model}")
-    if len(found) != len(_ROUTE):
-        raise InvalidValue("an object with both provider and model", at, value)
-    return Route(**found)
+    def schema(self) -> dict[str, object]:
+        return {"type": "object", "additionalProperties": self.item.schema()}
 
 
 def _routes_in_text(text: str) -> list[dict[str, str]]:
     pairs = (pair.strip().partition("/") for pair in text.split(",") if pair.strip())
     return [{"provider": provider, "model": model} for provider, _, model in pairs]
-
-
-_DOLLARS = "in US dollars for a million tokens"
-_PRICES_SENTENCE = (
-    f'{{"provider/model": {{"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}}}} {_DOLLARS}'
-)
-
-
-def _read_prices(value: object) -> tuple[ModelPrice, ...]:
-    if not isinstance(value, Mapping):
-        raise InvalidValue(_PRICES_SENTENCE)
-    prices: dict[str, ModelPrice] = {}
-    for name, written in value.items():
-        provider, _, model = (part.strip() for part in (name if isinstance(name, str) else "").partition("/"))
-        if not (provider and model):
-            raise InvalidValue("a model as provider/model", f".{name}", name)
-        found = _read_fields(f".{name}", written, _PRICE, f"an object with input and output, {_DOLLARS}")
-        for needed in ("input", "output"):
-            if needed not in found:
-                raise InvalidValue(f"{Number(0).allowed()}, {_DOLLARS}", f".{name}.{needed}", None)
-        price = ModelPrice(f"{provider.lower()}/{model}", **found)
-        if price.model in prices:
-            raise InvalidValue("each model once", f".{price.model}", price.model)
-        prices[price.model] = price
-    return tuple(prices.values())
 
 
 def _prices_in_text(text: str) -> object:
@@ -256,15 +232,36 @@ def _prices_in_text(text: str) -> object:
         raise InvalidValue(f"JSON: {_PRICES_SENTENCE}") from None
 
 
-def _dump_prices(prices: Sequence[ModelPrice]) -> dict[str, object]:
-    if len({price.model for price in prices}) < len(prices):
-        raise InvalidValue("each model once")
-    return {price.model: _dump_fields(price, _PRICE) for price in prices}
-
-
-_OVERRIDES_SENTENCE = "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}"
-_ROUTES_SENTENCE = "a list of {provider, model}; in the environment provider/model,provider/model"
-_MATCH = {"match": _object_schema(_CONDITIONS, minProperties=1)}
+_DOLLARS = "in US dollars for a million tokens"
+_PRICES_SENTENCE = (
+    f'{{"provider/model": {{"input": 3, "output": 15, "cacheRead"?: 0.3, "cacheWrite"?: 3.75}}}} {_DOLLARS}'
+)
+_CONDITIONS = ("model", "modelContextWindowMin", "modelContextWindowMax", "sessionPattern")
+_SOME_CONDITION = "at least one of " + ", ".join(_CONDITIONS)
+_POSITIVE = whole_number(1)
+_MATCH = ObjectKind(
+    f"an object with {_SOME_CONDITION}", dict(zip(_CONDITIONS, (TEXT, _POSITIVE, _POSITIVE, TEXT), strict=True))
+)
+_OVERRIDE = ObjectKind(
+    "an object",
+    {
+        "name": TEXT,
+        "match": _MATCH,
+        "contextThreshold": Number(0, 1),
+        "freshTailCount": _POSITIVE,
+        "leafChunkTokens": _POSITIVE,
+    },
+    {"match": _MATCH.what, "contextThreshold": Number(0, 1).allowed()},
+)
+_BOTH = "an object with both provider and model"
+_ROUTE = ObjectKind(
+    "an object {provider, model}", {"provider": TEXT, "model": TEXT}, {"provider": _BOTH, "model": _BOTH}
+)
+_PRICE = ObjectKind(
+    f"an object with input and output, {_DOLLARS}",
+    dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), Number(0)),
+    dict.fromkeys(("input", "output"), f"{Number(0).allowed()}, {_DOLLARS}"),
+)
 SCOPES = TextList(
     "list of rules",
     "a list of texts such as 'agent:support:**=session'; the scope is session, project, agent or all",
@@ -275,29 +272,17 @@ SCOPES = TextList(
 OVERRIDES = RecordList(
     ContextThresholdOverride,
     "list of rules",
-    _OVERRIDES_SENTENCE,
-    _list_of(_OVERRIDES_SENTENCE, _read_override),
-    lambda rules: [_dump_override(rule) for rule in rules],
-    {"type": "array", "items": _object_schema(_EFFECTS, ("match", "contextThreshold"), _MATCH)},
+    "a list of rules {name?, match {…}, contextThreshold, freshTailCount?, leafChunkTokens?}",
+    _OVERRIDE,
 )
 ROUTES = RecordList(
     Route,
     "list of models",
-    _ROUTES_SENTENCE,
-    _list_of(_ROUTES_SENTENCE, _read_route),
-    lambda routes: [{"provider": route.provider, "model": route.model} for route in routes],
-    {"type": "array", "items": _object_schema(_ROUTE, tuple(_ROUTE))},
+    "a list of {provider, model}; in the environment provider/model,provider/model",
+    _ROUTE,
     _routes_in_text,
 )
-PRICES = RecordList(
-    ModelPrice,
-    "prices by model",
-    _PRICES_SENTENCE,
-    _read_prices,
-    _dump_prices,
-    {"type": "object", "additionalProperties": _object_schema(_PRICE, ("input", "output"))},
-    _prices_in_text,
-)
+PRICES = PriceList(ModelPrice, "prices by model", _PRICES_SENTENCE, _PRICE, _prices_in_text)
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,11 +53,7 @@ def manifest_schema() -> dict[str, Any]:
 
 
 def form_label(key: str) -> str:
-    """A key as a form shows it.
-
-    >>> form_label("autoRotateSessionFiles.sizeBytes")
-    'Auto rotate session files: size bytes'
-    """
+    """A key as a form shows it."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", key.replace(".", ": "))
     return words[:1].upper() + re.sub(r"\b[A-Z](?=[a-z])", lambda found: found[0].lower(), words[1:])
 

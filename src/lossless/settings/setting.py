@@ -313,10 +313,14 @@ class Setting(NamedTuple):
     ours: bool = False
     env_only: bool = False
 
-    def named(self, attribute: str) -> Setting:
-        """The same as this attribute of the settings: key and variable follow from its name unless they are given."""
+    def named(self, attribute: str, annotation: str) -> Setting:
+        """The same as this attribute of the settings: key and variable follow from its name unless they are given.
+
+        Its kind is a choice where its annotation is a `Literal`.
+        """
         env = f"LCM_{attribute.upper()}" if self.env == "" else self.env
-        return self._replace(attribute=attribute, key=self.key or camel_case(attribute), env=env)
+        kind = one_of(*re.findall("'(.*?)'", annotation)) if annotation.startswith("Literal") else self.kind
+        return self._replace(attribute=attribute, key=self.key or camel_case(attribute), env=env, kind=kind)
 
     @property
     def config_names(self) -> tuple[str, ...]:
@@ -381,30 +385,18 @@ def declare(
 
 
 def camel_case(name: str) -> str:
-    """A name as JSON spells it.
-
-    >>> camel_case("max_summary_depth")
-    'maxSummaryDepth'
-    """
+    """A name as JSON spells it."""
     first, *rest = name.split("_")
     return first + "".join(word.capitalize() for word in rest)
 
 
 def snake_case(key: str) -> str:
-    """The key as Python spells it.
-
-    >>> snake_case("cacheAwareCompaction.cacheTTLSeconds")
-    'cache_aware_compaction.cache_ttl_seconds'
-    """
+    """The key as Python spells it."""
     return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", key).lower()
 
 
 def mask_passwords(text: str) -> str:
-    """The text with the password of every URL in it masked.
-
-    >>> mask_passwords("postgresql://me:secret@host/db")
-    'postgresql://me:***@host/db'
-    """
+    """The text with the password of every URL in it masked."""
     return re.sub(r"(://[^\s:/@]*):[^\s/@]*@", r"\1:***@", text)
 
 

@@ -184,7 +184,7 @@ def backfill_history(
     before = archive.context.tokens(id_)
     unfolded = 0
     if how.recompact and (again := dissolve.plan_unfold(archive, id_)) is not None:
-        dissolve.apply_unfold(archive, again, loop.clock(), None)
+        dissolve.apply_unfold(archive, again, loop.clock())
         unfolded = len(again.summary_ids)
     tuned = unlimited_compactor(loop, archive.context.items(id_), how)
     gate = tuned.summariser.gate(archive, id_, tuned.clock)

@@ -9,7 +9,7 @@ from datetime import datetime
 from difflib import unified_diff
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.errors import BadInput, NotFound, Stale
 from lossless.store.maintenance.surgery import SurgeryWrites
@@ -17,6 +17,7 @@ from lossless.store.maintenance.surgery import SurgeryWrites
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 BackupMaker: TypeAlias = Callable[[str], Path] | None
 
 _PREVIEW_CHARS = 100
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +65,13 @@ class Operation:
 
     archive: Archive
     now: datetime
-    backup: Path | None
+    backup: Path | None = None
 
-    def check(self, planned: object, now: object) -> None:
-        if planned != now:
+    def check(self, planned: T, again: T | None) -> T:
+        """The plan as it is made again now; `Stale` when it differs."""
+        if again is None or planned != again:
             raise Stale("the archive changed since this was planned; plan again")
+        return again
 
     def log(
         self,
@@ -83,11 +87,12 @@ class Operation:
 
 
 @contextmanager
-def applying(archive: Archive, now: datetime, backup: BackupMaker = None, label: str = "") -> Iterator[Operation]:
-    """Apply a plan inside: the backup is made first, then everything is one transaction."""
-    copy = None if backup is None else backup(label)
-    with archive.writing():
-        yield Operation(archive, now, copy)
+def applying(parts: EngineParts, label: str, backup: BackupMaker = None) -> Iterator[Operation]:
+    """Apply a plan inside: a backup with this label is made first, then everything is one transaction."""
+    make = backup or parts.backups()
+    copy = make(label) if make and label else None
+    with parts.archive.writing():
+        yield Operation(parts.archive, parts.clock(), copy)
 
 
 def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewItem, ...]:
@@ -106,11 +111,7 @@ def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewIt
 
 
 def one_line(text: str) -> str:
-    """The beginning of a text, on one line.
-
-    >>> one_line("a\\n  b")
-    'a b'
-    """
+    """The beginning of a text, on one line."""
     words = " ".join(text[: 4 * _PREVIEW_CHARS].split())
     return words if len(words) <= _PREVIEW_CHARS else words[: _PREVIEW_CHARS - 1] + "…"
 

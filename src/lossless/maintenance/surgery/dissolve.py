@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import ContextItem
     from lossless.store.archive import Archive
@@ -27,27 +28,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DissolvePlan:
-    """What would be restored, and what would move; nothing is written yet."""
+    """What would be restored, and what would move; nothing is written yet.
+
+    Two plans are the same if they differ only by messages appended meanwhile.
+    """
 
     conversation_id: int
     summary: PreviewItem
     ordinal: int
     items: tuple[PreviewItem, ...]
-    tokens_before: int
-    tokens_after: int
+    tokens_before: int = field(compare=False)
+    tokens_after: int = field(compare=False)
     #: Context items from this ordinal on move up by `shift`.
-    shift_from: int
-    shift: int
+    shift_from: int = field(compare=False)
+    shift: int = field(compare=False)
     purge: bool
     #: What else uses the summary: ids of summaries made of it, `brief`.
     used_by: tuple[str, ...] = ()
     #: How many of its sources are not restored because they are hidden.
     hidden: int = 0
-
-    @property
-    def essence(self) -> tuple[object, ...]:
-        """The decision, regardless of messages appended since."""
-        return self.summary, self.ordinal, self.items, self.purge, self.used_by, self.hidden
 
     @property
     def text(self) -> str:
@@ -100,15 +99,14 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     )  # fmt: skip
 
 
-def apply_dissolve(archive: Archive, work: DissolvePlan, now: datetime, backup: BackupMaker) -> OperationReport:
+def apply_dissolve(parts: EngineParts, planned: DissolvePlan, backup: BackupMaker = None) -> OperationReport:
     """Carry a plan out in one transaction; raises `Stale` when it is no longer current."""
-    summary_id = str(work.summary.id)
-    with applying(archive, now, backup, "dissolve") as step:
-        planned, work = work, plan_dissolve(archive, summary_id, purge=work.purge)
-        step.check(planned.essence, work.essence)
+    archive, summary_id = parts.archive, str(planned.summary.id)
+    with applying(parts, "dissolve", backup) as step:
+        work = step.check(planned, plan_dissolve(archive, summary_id, purge=planned.purge))
         operations = SurgeryWrites(archive)
         ids = tuple(item.id for item in work.items)
-        operations.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, now)
+        operations.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, step.now)
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
         change = ContextChange(
@@ -123,27 +121,22 @@ class UnfoldPlan:
 
     conversation_id: int
     #: The ordinals of the first and the last summary to be replaced.
-    first: int
-    last: int
+    first: int = field(compare=False)
+    last: int = field(compare=False)
     #: The current items between these, and the new ones: messages, and summaries whose messages are unknown or hidden.
     removed: tuple[int | str, ...]
     added: tuple[int | str, ...]
     #: The summaries to be removed, including nested ones, shallowest first.
     summary_ids: tuple[str, ...]
-    tokens_before: int
+    tokens_before: int = field(compare=False)
     #: The whole context afterwards.
-    context: tuple[ContextItem, ...] = field(repr=False, default=())
+    context: tuple[ContextItem, ...] = field(repr=False, default=(), compare=False)
     #: How many messages are not restored because they are hidden.
-    hidden: int = 0
+    hidden: int = field(default=0, compare=False)
 
     @property
     def tokens_after(self) -> int:
         return token_sum(self.context)
-
-    @property
-    def essence(self) -> tuple[object, ...]:
-        """The decision, regardless of messages appended since."""
-        return self.removed, self.added, self.summary_ids
 
     @property
     def text(self) -> str:
@@ -190,14 +183,11 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
     )  # fmt: skip
 
 
-def apply_unfold(archive: Archive, work: UnfoldPlan, now: datetime, backup: BackupMaker) -> OperationReport:
+def apply_unfold(archive: Archive, planned: UnfoldPlan, now: datetime) -> OperationReport:
     """Carry a plan out, or raise `Stale`; unused summaries are deleted, and undo restores them."""
-    id_ = work.conversation_id
-    with applying(archive, now, backup, "recompact") as step:
-        again = plan_unfold(archive, id_)
-        step.check(work.essence, None if again is None else again.essence)
-        assert again is not None
-        operations = SurgeryWrites(archive)
+    id_, step, operations = planned.conversation_id, common.Operation(archive, now), SurgeryWrites(archive)
+    with archive.writing():
+        again = step.check(planned, plan_unfold(archive, id_))
         operations.replace_run(id_, again.first, again.last, again.added, now)
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         # parents first; those that a brief or another summary uses stay
@@ -278,13 +268,13 @@ def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
         return UndoPlan(conversation_id, entry, preview_items(archive, entry.added), returns, restored, hidden)
 
 
-def apply_undo(archive: Archive, work: UndoPlan, now: datetime, backup: BackupMaker) -> OperationReport:
+def apply_undo(parts: EngineParts, work: UndoPlan, backup: BackupMaker = None) -> OperationReport:
     """Undo the step in one transaction; raises `Stale` when there is a newer one."""
-    id_, entry = work.conversation_id, work.entry
-    with applying(archive, now, backup, "undo") as step:
+    archive, id_, entry = parts.archive, work.conversation_id, work.entry
+    with applying(parts, "undo", backup) as step:
         step.check(entry, plan_undo(archive, id_).entry)
         before = token_sum(archive.context.items(id_))
-        former = _undo_entry(archive, id_, entry, now)
+        former = _undo_entry(archive, id_, entry, step.now)
         after = token_sum(archive.context.items(id_))
         detail = json.dumps({"undoes": entry.id})
         change = ContextChange(

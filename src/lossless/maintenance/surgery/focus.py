@@ -26,10 +26,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
-    from lossless.compaction.summariser import Summariser
     from lossless.llm.chain import ModelChain
     from lossless.llm.completion import Completion
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.context import ContextItem, Summary
+    from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredMessage
     from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
@@ -216,10 +217,9 @@ class FocusStatus:
         return self.brief.status == "active" and (self.messages_since > 0 or self.source_context_changed)
 
 
-def plan_focus(
-    archive: Archive, conversation_id: int, prompt: str | None, settings_expand: int, timeout_seconds: float = 0.0
-) -> FocusPlan:
-    """What a brief for a question would cover, or else the active one; BadInput when there is nothing to cover."""
+def plan_focus(parts: EngineParts, session: SessionRef | int, prompt: str | None = None) -> FocusPlan:
+    """What a brief for a question would cover; without one, the active brief is updated."""
+    archive, conversation_id, settings = parts.archive, parts.conversation_id(session), parts.settings
     with archive.reading():
         context = archive.context.items(conversation_id)
         ids = [item.summary_id for item in context if isinstance(item, SummaryItem)]
@@ -237,8 +237,8 @@ def plan_focus(
         hash_ = context_hash(archive, context)
     weight = sum(item.tokens for item in covered)
     target = min(FOCUS_TARGET_TOKENS, max(_MIN_TARGET, weight))
-    evidence = min(_MAX_EVIDENCE, max(settings_expand, 10 * weight, 2 * target, _MIN_EVIDENCE))
-    seconds = min(_MAX_SECONDS, max(timeout_seconds, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
+    evidence = min(_MAX_EVIDENCE, max(settings.max_expand_tokens, 10 * weight, 2 * target, _MIN_EVIDENCE))
+    seconds = min(_MAX_SECONDS, max(settings.delegation_timeout_ms / 1000, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
     return FocusPlan(
         conversation_id,
         question,
@@ -262,10 +262,14 @@ def context_hash(archive: Archive, context: list[ContextItem]) -> str:
     return sha256(json.dumps(rows).encode()).hexdigest()[:32]
 
 
-def write_focus(
-    archive: Archive, work: FocusPlan, summariser: Summariser, now: datetime, chain: ModelChain | None
-) -> FocusDraft:
-    """Write a brief in two prompts to a model: what is known, then the brief. Without a model it is extracted."""
+def write_focus(parts: EngineParts, plan: FocusPlan) -> FocusDraft:
+    """Write the planned brief without activating it; `.error` says why it could not be written.
+
+    A model gets two prompts: what is known, then the brief. Without a model it is extracted.
+    """
+    archive, work, now, summariser = parts.archive, plan, parts.clock(), parts.loop.summariser
+    gate = summariser.gate(archive, work.conversation_id, parts.clock)
+    chain = summariser.chain(gate) if summariser.has_model else None
     scope = Scope("conversation", (work.conversation_id,))
     limit = work.evidence_tokens if chain is not None else min(_EXTRACTED_EVIDENCE, work.target_tokens)
     found = recall(archive, scope, work.prompt, limit, now)
@@ -289,13 +293,13 @@ def write_focus(
     return replace(made, warnings=(*made.warnings, *_warn_unknown(archive, work, made.content)))
 
 
-def apply_focus(archive: Archive, work: FocusPlan, made: FocusDraft, now: datetime) -> OperationReport:
-    """Activate a brief, in place of the previous one; a draft with an error is only recorded."""
-    briefs = archive.prompts
-    with applying(archive, now) as step:
-        conversation = archive.conversations.get(work.conversation_id)
+def apply_focus(parts: EngineParts, plan: FocusPlan, made: FocusDraft) -> OperationReport:
+    """Activate a brief, in place of the previous one; one with an error is only recorded."""
+    archive, briefs, work = parts.archive, parts.archive.prompts, plan
+    with applying(parts, "") as step:
+        now, conversation = step.now, archive.conversations.get(work.conversation_id)
         active = archive.prompts.active_brief(work.conversation_id)
-        step.check(work.previous_id, active.id if active else None)
+        step.check([work.previous_id], [active.id if active else None])
         newest = archive.messages.last_seq(work.conversation_id)
         raw = json.dumps({"model": made.model, "warnings": made.warnings, "lastSeq": newest}, separators=(",", ":"))
         brief = StoredBrief(
@@ -323,11 +327,12 @@ def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, t
         return active, preview_items(archive, covered)
 
 
-def unfocus(archive: Archive, conversation_id: int, now: datetime) -> OperationReport:
-    """Deactivate the brief: the summaries that it covered are shown again."""
-    with applying(archive, now) as step:
+def unfocus(parts: EngineParts, session: SessionRef | int) -> OperationReport:
+    """Deactivate the brief: the summaries that it replaced are shown again."""
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
+    with applying(parts, "") as step:
         active, _ = plan_unfocus(archive, conversation_id)
-        archive.prompts.deactivate_brief(conversation_id, now)
+        archive.prompts.deactivate_brief(conversation_id, step.now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
         change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)

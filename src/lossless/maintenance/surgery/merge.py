@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import ContextItem
     from lossless.model.messages import StoredFile
@@ -57,20 +58,18 @@ class SplitSession:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Which conversations would be merged into the active one; nothing is written yet."""
+    """Which conversations would be merged into the active one; nothing is written yet.
+
+    Two plans are the same if they differ only by messages appended meanwhile.
+    """
 
     split: SplitSession
-    tokens_before: int
-    tokens_after: int
+    tokens_before: int = field(compare=False)
+    tokens_after: int = field(compare=False)
     #: Items of each source's context that move, oldest source first.
     context_items: tuple[int, ...]
     #: Leading system prompts and notices of the sources: the active one's replace them.
     superseded: int = 0
-
-    @property
-    def essence(self) -> tuple[object, ...]:
-        """The decision, regardless of messages appended to the active one since."""
-        return self.split, self.context_items, self.superseded, self.tokens_after - self.tokens_before
 
     @property
     def text(self) -> str:
@@ -125,14 +124,12 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
     return MergePlan(split, before, before + token_sum(moved), counts, superseded)
 
 
-def apply_merge(
-    archive: Archive, work: MergePlan, now: datetime, backup: BackupMaker, *, reviewed: bool = False
-) -> OperationReport:
+def apply_merge(parts: EngineParts, planned: MergePlan, backup: BackupMaker = None) -> OperationReport:
     """Carry a plan out in one transaction: messages are renumbered from 1, contexts joined, the sources emptied."""
-    target = work.split.target_id
-    with applying(archive, now, backup, "rollover-splits") as step:
-        planned, work = work, plan_merge(archive, work.split.session_key, reviewed=reviewed)
-        step.check(planned.essence, work.essence)
+    archive, target = parts.archive, planned.split.target_id
+    with applying(parts, "rollover-splits", backup) as step:
+        reviewed, now = planned.split.review is not None, step.now
+        work = step.check(planned, plan_merge(archive, planned.split.session_key, reviewed=reviewed))
         merging = SurgeryWrites(archive)
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
@@ -200,7 +197,10 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
 
 @dataclass(frozen=True, slots=True)
 class TransplantPlan:
-    """What would be copied, bottom-up; nothing is written yet."""
+    """What would be copied, bottom-up; nothing is written yet.
+
+    Two plans are the same if they differ only by messages appended meanwhile.
+    """
 
     source_id: int
     target_id: int
@@ -209,13 +209,8 @@ class TransplantPlan:
     summary_ids: tuple[str, ...]
     message_ids: tuple[int, ...]
     file_ids: tuple[str, ...]
-    tokens_before: int
-    tokens_after: int
-
-    @property
-    def essence(self) -> tuple[object, ...]:
-        """The decision, regardless of messages appended to the target since."""
-        return self.source_id, self.target_id, self.roots, self.summary_ids, self.message_ids, self.file_ids
+    tokens_before: int = field(compare=False)
+    tokens_after: int = field(compare=False)
 
     @property
     def text(self) -> str:
@@ -271,16 +266,14 @@ def plan_transplant(
     return TransplantPlan(source_id, target_id, heads, tuple(below), messages, files, before, after)
 
 
-def apply_transplant(
-    archive: Archive, vault: Vault | None, work: TransplantPlan, now: datetime, backup: BackupMaker
-) -> OperationReport:
+def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: BackupMaker = None) -> OperationReport:
     """Carry a plan out in one transaction; bytes of files are copied before it ends."""
-    with applying(archive, now, backup, "transplant") as step:
-        wanted = [str(root.id) for root in work.roots]
-        planned, work = work, plan_transplant(archive, work.source_id, work.target_id, wanted)
-        step.check(planned.essence, work.essence)
+    archive = parts.archive
+    with applying(parts, "transplant", backup) as step:
+        wanted, now = [str(root.id) for root in planned.roots], step.now
+        work = step.check(planned, plan_transplant(archive, planned.source_id, planned.target_id, wanted))
         operations = SurgeryWrites(archive)
-        names = _copy_files(archive, vault, work, now)
+        names = _copy_files(archive, parts.vault, work, now)
         operations.shift(work.target_id, len(work.message_ids))
         places = operations.copy_messages(work.target_id, work.message_ids)
         for old, carried in operations.files_of(work.message_ids).items():

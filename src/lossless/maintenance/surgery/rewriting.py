@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction import source_text
 from lossless.compaction.source_text import SourceSummary, input_text
-from lossless.compaction.summarise import SummarySource, WrittenSummary, condensed_target, leaf_target, render_prompt
+from lossless.compaction.summarise import SummarySource, WrittenSummary
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
 from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import Summary
     from lossless.store.archive import Archive
@@ -95,12 +97,7 @@ _FALLBACK_WITHIN = 80
 
 
 def find_marker(content: str, model: str) -> BrokenMarker | None:
-    """How a summary is broken; None when it is valid.
-
-    >>> (find_marker("The build\\n[Truncated from 900 tokens]", "m"), find_marker(" ", "m"),
-    ...  find_marker("All is well.", "m"))
-    ('new', 'empty', None)
-    """
+    """How a summary is broken; None when it is valid."""
     text = content.strip()
     if not text:
         return "empty"
@@ -121,20 +118,20 @@ def subtree_by_subtree(summaries: Sequence[Summary]) -> list[Summary]:
     """The same summaries, each after its sources and as soon as these are complete, else in their order."""
     known = {summary.id: summary for summary in summaries}
     used = {id_ for summary in summaries for id_ in summary.source_ids}
-    tops = [summary for summary in summaries if summary.id not in used]
-    ordered: dict[str, Summary] = {}
+    ordered: list[Summary] = []
     seen: set[str] = set()
-    for top in (*tops, *summaries):
-        waiting = [(top, False)]
-        while waiting:
-            summary, is_complete = waiting.pop()
-            if is_complete:
-                ordered[summary.id] = summary
-            elif summary.id not in seen:
-                seen.add(summary.id)
-                waiting.append((summary, True))
-                waiting += [(known[id_], False) for id_ in reversed(summary.source_ids) if id_ in known]
-    return list(ordered.values())
+
+    def visit(summary: Summary) -> None:
+        if summary.id not in seen:
+            seen.add(summary.id)
+            for id_ in summary.source_ids:
+                if id_ in known:
+                    visit(known[id_])
+            ordered.append(summary)
+
+    for summary in (*(one for one in summaries if one.id not in used), *summaries):
+        visit(summary)
+    return ordered
 
 
 def sort_by_time(summaries: Iterable[Summary]) -> list[Summary]:
@@ -257,6 +254,10 @@ class DraftWriter:
     archive: Archive
     summariser: Summariser
     clock: Callable[[], datetime]
+
+    @staticmethod
+    def of(parts: EngineParts) -> DraftWriter:
+        return DraftWriter(parts.archive, parts.loop.summariser, parts.clock)
 
     @contextmanager
     def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
@@ -452,41 +453,32 @@ def draft_all(
                 return
 
 
-def apply_rewrite(
-    archive: Archive,
-    work: RewritePlan,
-    made: Sequence[SummaryDraft],
-    now: datetime,
-    backup: BackupMaker,
-    *,
-    remaining: int = 0,
-) -> OperationReport:
-    """Store drafts in one transaction, and update dates, counts, models and index.
+def place_drafts(parts: EngineParts, made: DraftedPlan, backup: BackupMaker = None) -> OperationReport | None:
+    """Store the usable drafts, after a backup, in one transaction; None when there are none.
 
-    `left` is how many another run of this rule has to continue with. Raises `Stale` when a summary was changed since
-    its draft was made, and BadInput for inconsistent drafts.
+    Raises `Stale` when a summary was changed since its draft was made, and BadInput for inconsistent drafts.
     """
-    if not made:
-        raise BadInput("there is no draft to put in place")
-    label = "scoped-doctor-repair" if work.action == "repair" else work.action
-    with applying(archive, now, backup, label) as step:
+    archive, work, drafts = parts.archive, made.work, made.usable
+    if not drafts:
+        return None
+    with applying(parts, "scoped-doctor-repair" if work.action == "repair" else work.action, backup) as step:
         operations = SurgeryWrites(archive)
-        former = [operations.state(one.summary_id) for one in made]
-        if any(was.row["content"] != one.before for was, one in zip(former, made, strict=True)):
+        former = [operations.state(one.summary_id) for one in drafts]
+        if any(was.row["content"] != one.before for was, one in zip(former, drafts, strict=True)):
             raise Stale("a summary changed while its new text was written; plan again")
-        _, refused = split_compatible(archive, made)
+        _, refused = split_compatible(archive, drafts)
         if refused:
             raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
         before = token_sum(archive.context.items(work.conversation_id))
-        for one in made:
+        for one in drafts:
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
-        for one in sorted(made, key=lambda one: one.depth):
+        for one in sorted(drafts, key=lambda one: one.depth):
             archive.summaries.clear_stale([one.summary_id], one.version)
-        operations.recount([one.summary_id for one in made])
+        operations.recount([one.summary_id for one in drafts])
         after = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"rule": work.rule, "left": remaining, "kept": work.kept}) if work.rule else None
+        detail = json.dumps({"rule": work.rule, "left": made.left, "kept": work.kept}) if work.rule else None
         change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
-        return step.log(work.conversation_id, change, tuple(one.summary_id for one in made), former)
+        return step.log(work.conversation_id, change, tuple(one.summary_id for one in drafts), former)
 
 
 def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:
@@ -519,11 +511,11 @@ class DraftedPlan:
 
 def write_drafts(
     writer: DraftWriter,
-    work: RewritePlan,
+    plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
     on_draft: Callable[[SummaryDraft], None] | None = None,
 ) -> DraftedPlan:
-    """Write a plan's drafts, without storing them. `on_draft` is called with each draft.
+    """Write a plan's drafts, without storing them; `on_draft` is called with each draft.
 
     Drafts that `accept` rejects are not included. An interrupt, which `accept` and `on_draft` may raise, and a model
     that is down end it: the consistent part is usable.
@@ -538,7 +530,7 @@ def write_drafts(
         return is_wanted
 
     try:
-        for one in draft_all(writer, work, decide):
+        for one in draft_all(writer, plan, decide):
             made.append(one)
             if on_draft:
                 on_draft(one)
@@ -552,14 +544,14 @@ def write_drafts(
         for one in wanted
     ]
     good, refused = split_compatible(writer.archive, wanted)
-    missing = {target.id for target in work.targets} - {one.summary_id for one in made if not one.is_failed}
-    if over := _bridges(writer, work, refused, good, missing):
+    missing = {target.id for target in plan.targets} - {one.summary_id for one in made if not one.is_failed}
+    if over := _bridges(writer, plan, refused, good, missing):
         failed = [one for one in wanted if one.is_failed]
         good, rest = split_compatible(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
         refused = [*(one for one in rest if one.summary_id not in missing), *failed]
     held = sum(one.breaks is not None for one in refused) if missing or stop else 0
     reached = sum(not one.because for one in made)
-    return DraftedPlan(work, tuple(good), tuple(refused), reached, len(missing) + held, stop)
+    return DraftedPlan(plan, tuple(good), tuple(refused), reached, len(missing) + held, stop)
 
 
 def _bridges(
@@ -588,26 +580,18 @@ def _bridges(
 
 
 def preview_prompt(summariser: Summariser, source: SummarySource) -> SummaryPrompt:
-    """The first prompt for a summary of a source, with the summariser's template."""
-    style = summariser.style
-    if source.depth == 0:
-        text = source_text.leaf_text(
-            [part for part in source.parts if isinstance(part, source_text.SourceMessage)], style.timezone
-        )
-        target = leaf_target(estimate_tokens(text), style.leaf_target_tokens)
-    else:
-        text = source_text.condensed_text(
-            [part for part in source.parts if isinstance(part, source_text.SourceSummary)], style.timezone
-        )
-        target = condensed_target(style.condensed_target_tokens)
-    return render_prompt(
-        text,
-        target,
-        depth=source.depth,
-        previous_context=source.previous_context,
-        instructions=style.instructions,
-        folder=style.folder,
-    )
+    """The first prompt for a summary of a source, as a model would get it."""
+    shown: list[SummaryPrompt] = []
+
+    def ask(prompt: SummaryPrompt) -> Completion:
+        shown.append(prompt)
+        raise ModelDenied("it is only shown")
+
+    with suppress(ModelDenied):
+        summariser.write(source, ask, "raise")
+    if not shown:
+        raise BadInput("it has no sources that could be read")
+    return shown[0]
 
 
 _MOMENT = r"\d{4}-\d\d-\d\d \d\d:\d\d \S+"
@@ -616,13 +600,7 @@ _SUMMARY = re.compile(rf"^\[{_MOMENT}(?: - {_MOMENT})?\]$", re.MULTILINE)
 
 
 def without_times(text: str) -> str:
-    """The text of a prompt without times in the headers of messages and summaries.
-
-    >>> without_times("[2026-01-05 09:00 UTC | user]\\nAt 9.")
-    '[user]\\nAt 9.'
-    >>> without_times("[2026-01-05 09:00 UTC - 2026-01-06 10:00 UTC]\\nWords.")
-    '[summary]\\nWords.'
-    """
+    """The text of a prompt without times in the headers of messages and summaries."""
     return _SUMMARY.sub("[summary]", _MESSAGE.sub("[", text))
 
 
@@ -651,28 +629,23 @@ def extract_stale(
     limit: int = MAX_AT_ONCE,
 ) -> tuple[str, ...]:
     """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
-    if not archive.summaries.stale(conversation_id):
-        return ()
-    done: list[str] = []
-    with archive.writing(), _rewriting(archive, conversation_id, now) as write:
+
+    def extracted() -> Iterator[tuple[Summary, WrittenSummary]]:
         found = _stale(archive, conversation_id)
         stale = {summary.id for summary in found}
         for summary in found:
-            if len(done) == limit:
-                break
             if (everything or summary.model == EXTRACTIVE_MODEL) and stale.isdisjoint(summary.source_ids):
                 source = summary_source(archive, summariser, summary.id, {})
-                write(summary, _smaller(source, summariser.write(source)))
+                yield summary, _smaller(source, summariser.write(source))
                 stale.discard(summary.id)
-                done.append(summary.id)
-    return tuple(done)
+
+    with archive.writing():
+        return _replace_texts(archive, conversation_id, now, islice(extracted(), limit))
 
 
 def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
     """Rewrite all stale summaries, by a model where one wrote them; when it fails, the rest stays stale."""
     tried = set[str]()
-    if not archive.summaries.stale(conversation_id):
-        return
     with summariser.lease(archive, conversation_id, clock) as prolong:
         gate = replace(summariser.gate(archive, conversation_id, clock), is_wanted=prolong)
         ask = summariser.ask(gate) if summariser.has_model else None
@@ -694,34 +667,32 @@ def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, 
             with archive.writing():
                 is_same = archive.summaries.many([summary.id]) == [summary]
                 if prolong() and is_same and summary_source(archive, summariser, summary.id, {}) == source:
-                    with _rewriting(archive, conversation_id, clock()) as write:
-                        write(summary, _smaller(source, written))
+                    _replace_texts(archive, conversation_id, clock(), [(summary, _smaller(source, written))])
 
 
 def _stale(archive: Archive, conversation_id: int) -> list[Summary]:
     return archive.summaries.many(list(archive.summaries.stale(conversation_id)))
 
 
-@contextmanager
-def _rewriting(
-    archive: Archive, conversation_id: int, now: datetime
-) -> Iterator[Callable[[Summary, WrittenSummary], None]]:
-    """A function that replaces texts inside a transaction; at the end, what depends on them is updated and logged."""
+def _replace_texts(
+    archive: Archive, conversation_id: int, now: datetime, texts: Iterable[tuple[Summary, WrittenSummary]]
+) -> tuple[str, ...]:
+    """Replace texts inside a transaction, each before the next is asked for, and log that; returns their ids."""
     operations, before = SurgeryWrites(archive), archive.context.tokens(conversation_id)
     former: list[FormerSummary] = []
-
-    def write(summary: Summary, written: WrittenSummary) -> None:
+    done: list[str] = []
+    for summary, written in texts:
         if written.text != summary.content:
             former.append(operations.state(summary.id))
             operations.write(summary.id, written.text, written.tokens, written.model, written.file_ids)
         archive.summaries.clear_stale([summary.id])
-
-    yield write
+        done.append(summary.id)
     if former:
         operations.recount([was.id for was in former])
         after = archive.context.tokens(conversation_id)
         change = ContextChange("renew", "sync", "revised", (), (), None, before, after)
         operations.log(conversation_id, change, now, former)
+    return tuple(done)
 
 
 def _smaller(source: SummarySource, written: WrittenSummary | None) -> WrittenSummary:

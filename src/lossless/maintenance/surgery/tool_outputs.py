@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
-from lossless.files.document import DEFAULT_STUB_BYTES, StubPlan, plan_stubs, stub_payload, tool_reference
+from lossless.files.document import StubPlan, stub_payload, tool_reference
+from lossless.files.document import plan_stubs as choose_outputs
 from lossless.files.vault import write_payloads
 from lossless.store.maintenance.deletion import ArchiveRemover
 
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
+    from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.rotate import RecordedMessage
+    from lossless.model.conversations import SessionRef
     from lossless.model.messages import Json, JsonObject, StoredToolOutput
     from lossless.store.archive import Archive
     from lossless.store.files import LargeFileRows
@@ -33,34 +36,35 @@ class StubReport:
     passed_over: int = 0
 
 
-def plan_backfilled_stubs(
-    archive: Archive,
-    *,
-    threshold_bytes: int = DEFAULT_STUB_BYTES,
-    conversation_id: int | None = None,
-    limit: int | None = None,
+def plan_stubs(
+    parts: EngineParts, minimum_bytes: int, session: SessionRef | int | None = None, limit: int | None = None
 ) -> StubPlan:
-    """Which tool results would get a file."""
-    with archive.reading():
-        found = archive.files.large_outputs(threshold_bytes, conversation_id)
-        named = (row if row.tool else replace(row, tool=_call(archive.files, row)[0]) for row in found)
-        return plan_stubs(named, limit)
+    """Which large tool results would get a file."""
+    files, id_ = parts.archive.files, None if session is None else parts.conversation_id(session)
+    with parts.archive.reading():
+        found = files.large_outputs(minimum_bytes, id_)
+        named = (row if row.tool else replace(row, tool=_call(files, row)[0]) for row in found)
+        return choose_outputs(named, limit)
 
 
-def apply_backfilled_stubs(
-    archive: Archive, vault: Vault, work: StubPlan, now: datetime, progress: Callable[[int], None] | None = None
-) -> StubReport:
-    """Carry out a plan, some messages per transaction; idempotent."""
+def apply_stubs(parts: EngineParts, plan: StubPlan, progress: Callable[[int], None] | None = None) -> StubReport:
+    """Move them to files; idempotent."""
+    archive, vault, now = parts.archive, parts.files, parts.clock()
     stubbed = size = 0
-    for start in range(0, len(work.outputs), _BATCH):
-        batch = work.outputs[start : start + _BATCH]
+    for start in range(0, len(plan.outputs), _BATCH):
+        batch = plan.outputs[start : start + _BATCH]
         with archive.writing():
             done = [output for output in batch if _stub(archive, vault, output, now)]
         stubbed += len(done)
         size += sum(output.byte_size for output in done)
         if progress:
             progress(len(batch))
-    return StubReport(stubbed, size, len(work.outputs) - stubbed)
+    return StubReport(stubbed, size, len(plan.outputs) - stubbed)
+
+
+def plan_revert(parts: EngineParts, session: SessionRef | int | None = None) -> dict[int, str]:
+    """The messages, of a session or of all, whose text is also in a file, with the file's id."""
+    return parts.archive.files.stubs(None if session is None else parts.conversation_id(session))
 
 
 def revert_stubs(archive: Archive, marks: dict[int, str]) -> tuple[int, int]:
