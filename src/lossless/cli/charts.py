@@ -21,8 +21,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, command, file_option, folder_option
 from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
-from lossless.cli.output import preview
-from lossless.cli.screen import Data, Screen, joined, styled
+from lossless.cli.screen import Data, Screen, joined, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
 from lossless.tui.text import plural
@@ -249,7 +248,7 @@ def _heading(graph: SummaryGraph) -> str:
         return "nothing was summarised yet"
     in_context = [shape for shape in graph.shapes if shape.in_context]
     below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
-    counted = f"{plural(len(graph.shapes), 'summary', 'summaries')} of {below:,} tokens of messages"
+    counted = f"{plural(len(graph.shapes), 'summary')} of {below:,} tokens of messages"
     tokens = sum(shape.tokens for shape in in_context)
     return f"{counted}; {len(in_context):,} in the context with {tokens:,} tokens"
 
@@ -404,13 +403,13 @@ _LEAST = 2
 
 
 def print_graph(screen: Screen, data: Data) -> None:
-    screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
+    screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
     largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
     for row in data["depths"]:
         whole = max(1, round(_BAR * row["tokens"] / largest))
         in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
         bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {row['tokens']:,} tokens"
+        counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
         screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
@@ -420,12 +419,12 @@ def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {round(max(values)):,} tokens", "dim"))
+    screen.note(f"{title}, at most {round(max(values)):,} tokens")
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
         mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
     gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
-    screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))
+    screen.note(f"{'':>10} {ends[0]}{gap}{ends[1]}")
 
 
 def print_context_history(screen: Screen, history: Sequence[Data]) -> None:

@@ -133,7 +133,7 @@ class Invocation:
             failure = self._no_archive(self.file_path, "Add --create to make one there.")
             if dry_run or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise failure
-            from lossless.cli.apply import confirm
+            from lossless.cli.options import confirm
 
             confirm("Make a new one there?", False, f"{failure.message} {_near_archive(self.file_path)}".rstrip())
             self.create = True
@@ -191,16 +191,28 @@ class Invocation:
 
         A view may be one sentence with names of the data in braces. Unless all is well, the command ends here.
         """
-        from lossless.cli import output
+        from lossless.cli.screen import Screen, write_json
 
         if self.is_dry_run:
             data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
         if self.as_json:
             page = {} if pagination is None else {"pagination": pagination}
             envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
-            output.write_json(envelope, pretty=self.pretty)
+            write_json(envelope, pretty=self.pretty)
         elif view is not None:
-            output.write_view(view, data, pagination, self)
+            for notice in self.loaded.warnings:
+                click.secho(failures.printable(f"Warning: {notice}"), fg="yellow", err=True)
+            screen = Screen(self.loaded.settings.timezone, self.rule, is_dry_run=self.is_dry_run)
+            if self.is_dry_run:
+                screen.note("A dry run: this is what would happen.")
+            if isinstance(view, str):
+                screen.line(view.format_map(data))
+            else:
+                view(screen, data)
+            if self.is_dry_run:
+                screen.unchanged("Leave --dry-run out to do it.")
+            if pagination is not None:
+                screen.footer(pagination)
         if not ok:
             raise click.exceptions.Exit(exit_code)
 
@@ -386,6 +398,17 @@ class Group(Command, click.Group):
         defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
         super().__init__(*args, **(defaults | more))
 
+    @property
+    def synonyms(self) -> dict[str, str]:
+        """Words that people try, and the commands that they mean."""
+        from lossless.cli.reference import read_text
+
+        lines = [line.split(": ") for line in read_text("synonyms.txt").splitlines()]
+        return {word: meant for name, meant, words in lines if name == self.name for word in words.split()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [name for name, one in self.commands.items() if not one.hidden]
+
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
@@ -404,17 +427,19 @@ class Group(Command, click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            meant = self.nearest_commands(ctx, args[0])
+            meant = self.nearest_commands(args[0], self.list_commands(ctx))
             if not meant:
                 raise
             asked = " or ".join(map(repr, meant))
             raise click.UsageError(f"{error.message} Did you mean {asked}?", ctx) from None
 
-    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """The commands that a mistyped one may mean."""
+    def nearest_commands(self, word: str, names: Sequence[str]) -> list[str]:
+        """The commands, of these names, that a mistyped one may mean."""
         from difflib import get_close_matches
 
-        return get_close_matches(word, self.list_commands(ctx), 1)
+        word, known = word.lower(), self.synonyms
+        near = [word] if word in known else get_close_matches(word, [*known, *names], 1)
+        return known.get(near[0], near[0]).split("|") if near else []
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
@@ -436,7 +461,7 @@ class CommandEntry(NamedTuple):
 class LazyGroup(Group):
     """A group whose commands are imported when one of them runs; its help has them in sections.
 
-    Old spellings work and are not shown. `synonyms` are words that people try, with the commands that they mean.
+    Old spellings work and are not shown.
     """
 
     def __init__(
@@ -445,14 +470,12 @@ class LazyGroup(Group):
         entries: Mapping[str, CommandEntry] | None = None,
         sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
         old_spellings: Mapping[str, CommandEntry] | None = None,
-        synonyms: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.sections = sections or {"Commands": entries or {}}
         self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
         self.old_spellings = old_spellings or {}
-        self.synonyms = synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.entries)
@@ -475,14 +498,8 @@ class LazyGroup(Group):
             ctx.ensure_object(Invocation).rule = entry.rule
         return found
 
-    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        word = word.lower()
-        if word in self.synonyms:
-            return self.synonyms[word].split("|")
-        from difflib import get_close_matches
-
-        near = get_close_matches(word, [*self.synonyms, *self.old_spellings, *self.list_commands(ctx)], 1)
-        return self.synonyms.get(near[0], near[0]).split("|") if near else []
+    def nearest_commands(self, word: str, names: Sequence[str]) -> list[str]:
+        return super().nearest_commands(word, [*names, *self.old_spellings])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -495,11 +512,8 @@ class LazyGroup(Group):
         width = max(map(len, self.entries), default=0)
         for title, entries in self.sections.items():
             with formatter.section(title):
-                rows = [(name.ljust(width), entry.help) for name, entry in entries.items()]
-                if any(2 + width + 2 + len(text) > formatter.width for _, text in rows):
-                    formatter.write_dl(rows)
-                else:  # the same, without the time that wrapping takes
-                    formatter.write("".join(f"  {name}  {text}\n" for name, text in rows))
+                # as click writes it, without the time that wrapping takes
+                formatter.write("".join(f"  {name:<{width}}  {entry.help}\n" for name, entry in entries.items()))
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
 from lossless.cli.commands import (
     Command,
@@ -20,9 +19,19 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import ConversationTarget, budget_option, find_active, target_options, usage_error
-from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import Data, Screen, joined, message_counts, role_text, styled
+from lossless.cli.options import ConversationTarget, budget_option, confirm, find_active, target_options, usage_error
+from lossless.cli.screen import (
+    Data,
+    Screen,
+    joined,
+    message_counts,
+    pick_json,
+    preview,
+    role_text,
+    styled,
+    to_json,
+    write_json,
+)
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
@@ -327,7 +336,7 @@ def print_context(screen: Screen, data: Data) -> None:
     for reason, count in list(reasons.items())[:_REASONS]:
         screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
     for repair in data["repairs"]:
-        screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
+        screen.note(f"  repaired: {repair['what']} ({repair['count']})")
     print_context_history(screen, data["history"])
 
 
@@ -336,7 +345,7 @@ def print_prompt_history(screen: Screen, data: Data) -> None:
     screen.title(f"Prompts of conversation {data['conversationId']}", data["sessionKey"] or data["sessionId"])
     screen.gap()
     if not items:
-        screen.line(styled("No prompt has been assembled yet.", "dim"))
+        screen.note("No prompt has been assembled yet.")
         return
     kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
     screen.items(
@@ -378,7 +387,7 @@ def print_pins(screen: Screen, data: Data) -> None:
     elif "unpinned" in data:
         screen.line(f"Pin {data['unpinned']} was removed.")
     elif not data["items"]:
-        screen.line(styled("There are no pins.", "dim"))
+        screen.note("There are no pins.")
     screen.items(data["items"], "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.apply import apply_confirmed, ask_person, planning
 from lossless.cli.commands import (
     Group,
     Invocation,
@@ -22,13 +21,11 @@ from lossless.cli.commands import (
     text_option,
     text_type,
 )
-from lossless.cli.model import SourceTimes, writer_name
-from lossless.cli.options import ConversationTarget, budget_option, usage_error
-from lossless.cli.output import pick_json, to_json
+from lossless.cli.config import SourceTimes, writer_name
+from lossless.cli.options import ConversationTarget, apply_confirmed, ask_person, budget_option, usage_error
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans
-from lossless.cli.screen import Data, Screen, message_counts, styled
-from lossless.cli.surgery import yes_option
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
+from lossless.cli.surgery import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
@@ -71,7 +68,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     """Repair what can be repaired; what is done is said on standard error, so that the answer is the examination."""
     asked = invocation.loaded.settings
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         drift, damaged = engine.admin.reindex_plan()
         rebuilt = engine.admin.rebuild_plan()
         merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
@@ -85,7 +82,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         steps["make again what rows tell"] = lambda engine: engine.admin.rebuild()
     if merges:
         steps[f"merge {plural(len(merges), 'split session')}"] = lambda engine: list(map(engine.surgery.apply, merges))
-    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary', 'broken summaries')}"] if broken else [])]
+    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary')}"] if broken else [])]
     click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
     if dry_run or not plan:
         return
@@ -110,7 +107,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
     that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
     as for `lcm verify`; with warnings and notes only it is 0.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
@@ -142,7 +139,7 @@ def apply_repairs(
     """
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         target = None if conversation_id is None else ConversationTarget(conversation_id)
         plans, more = plan_repairs(engine, target, budget, summary_ids)
     emit_rewrites(invocation, "doctor.apply", plans, how, more)
@@ -164,7 +161,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. `lcm files gc` deletes their
     files.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         plans = engine.admin.clean_plans(filter_id)
     names = ("session_key", "session_id", "active", "newest_at", "messages")
     items = [
@@ -202,7 +199,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
 
     Only the compaction of a closed conversation can be closed: `lcm worker` runs the others.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
     items = [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found]
@@ -222,7 +219,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
     For the others look first, then run `lcm session merge --reviewed`.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.surgery.splits()
         plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
     reports = []
@@ -243,7 +240,7 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
 
     Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
@@ -275,7 +272,7 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
     These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
     Messages do not change.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
         with invocation.engine() as engine:
@@ -372,7 +369,7 @@ def print_verify(screen: Screen, data: Data) -> None:
         screen.line(severity, f"{problem['table']} {problem['id']}: {problem['detail']}")
     unlisted = data["errors"] + data["warnings"] - len(data["problems"])
     if unlisted > 0:
-        screen.line(styled(f"and {unlisted:,} more; see them with --limit", "dim"))
+        screen.note(f"and {unlisted:,} more; see them with --limit")
     if data["problems"]:
         screen.gap()
     verdict = styled("All is there.", "bold green")
@@ -418,7 +415,7 @@ def print_examination(screen: Screen, data: Data) -> None:
         colour = _SEVERITIES[finding["severity"]]
         screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
         if finding["remedy"]:
-            screen.line(styled(f"  {finding['remedy']}", "dim"))
+            screen.note(f"  {finding['remedy']}")
     if data["findings"]:
         screen.gap()
     verdict = styled("Not healthy.", "bold red")
@@ -440,14 +437,14 @@ def print_clean(screen: Screen, data: Data) -> None:
                 rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
                 screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
             if (more := item["count"] - len(item["conversations"])) > 0:
-                screen.line(styled(f"  {item['filter']}: and {more:,} more", "dim"))
+                screen.note(f"  {item['filter']}: and {more:,} more")
         screen.unchanged("--apply FILTER deletes, after a backup.")
         return
     screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
     if report["backup"]:
-        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
+        screen.note(f"The copy from before is {report['backup']}.")
     if report["refusal"]:
-        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
+        screen.warn(f"The room was not given back: {report['refusal']}")
 
 
 def print_maintenance(screen: Screen, data: Data) -> None:
@@ -469,7 +466,7 @@ def print_reindex(screen: Screen, data: Data) -> None:
     lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
     screen.line(
         f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
-        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
+        f"and lacks or misreads {plural(stale, 'summary')}."
     )
     if data["damaged"]:
         screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
@@ -481,7 +478,7 @@ def print_reindex(screen: Screen, data: Data) -> None:
         screen.unchanged("--apply makes it again.")
         return
     done = data["done"]
-    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
+    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary')}"
     screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
     for id_ in done["unreadable"]:
         screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))

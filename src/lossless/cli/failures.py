@@ -24,6 +24,8 @@ _KINDS: tuple[tuple[type[errors.LosslessError], int, tuple[str, ...]], ...] = (
     (errors.ArchiveError, DATABASE, ()),
     (errors.LosslessError, INTERNAL, ()),
 )
+#: What lists those of which one was not found.
+_LISTS = {"summary": "lcm summary list", "conversation": "lcm list"}
 
 
 class CommandFailed(Exception):
@@ -76,8 +78,11 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
         hint = f"See `{context.command_path if context else 'lcm'} --help`."
         return CommandFailed("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
     exit_code, names = next((code, names) for kind, code, names in _KINDS if isinstance(error, kind))
-    is_config = isinstance(error, errors.BadSetting) and error.key == "config"
-    hint = "Correct the file, or name another one with --config." if is_config else ""
+    hint = ""
+    if isinstance(error, errors.BadSetting) and error.key == "config":
+        hint = "Correct the file, or name another one with --config."
+    elif isinstance(error, errors.NotFound) and error.kind in _LISTS:
+        hint = f"`{_LISTS[error.kind]}` shows what is there."
     return CommandFailed(error.code, str(error), exit_code, {name: getattr(error, name) for name in names}, hint)
 
 

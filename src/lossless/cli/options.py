@@ -1,33 +1,38 @@
-"""Options that several commands share: which conversation, which stretch of time, which page.
-
-Also the codec of page cursors.
+"""Options that several commands share: which conversation, which stretch of time, which page; the codec of page
+cursors; and how a change is confirmed.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.commands import F, Invocation, id_type, number_option, text_option, text_type
-from lossless.cli.output import pick_json, preview, to_json
+from lossless.cli.failures import printable
+from lossless.cli.screen import pick_json, preview, to_json
 from lossless.model import records
 from lossless.model.conversations import Conversation, Session
 from lossless.model.times import state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
     from lossless.cli.screen import Data
     from lossless.engine import Engine
+    from lossless.maintenance.surgery.common import OperationReport
+
 
 _VERSION = 1
 _TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
@@ -417,3 +422,55 @@ def depths_json(depths: Sequence[records.DepthSizes]) -> list[Data]:
 budget_option = number_option(
     "--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget."
 )
+
+
+R = TypeVar("R")
+
+
+#: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
+_ENDS = frozenset({1, int(signal.SIGTERM)})
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """The signals to end and of a terminal that was closed are an interrupt, too: what is written by then is kept."""
+
+    def interrupt(*_signal: object) -> None:
+        raise KeyboardInterrupt
+
+    ends = [one for one in signal.valid_signals() if one in _ENDS and signal.getsignal(one) == signal.SIG_DFL]
+    for one in ends:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in ends:
+            signal.signal(one, signal.SIG_DFL)
+
+
+def result_json(report: OperationReport | None) -> Data:
+    """What a surgery did, for the envelope."""
+    return {"applied": report is not None, "done": to_json(report)}
+
+
+def ask_person(question: str) -> bool:
+    """Ask a person at a terminal; a program has not agreed."""
+    return sys.stdin.isatty() and click.confirm(printable(question), err=True)
+
+
+def confirm(question: str, yes: bool, plan: str = "") -> None:
+    """Ask a person at a terminal; a program that says `--apply` means it."""
+    if yes or not sys.stdin.isatty():
+        return
+    if plan:
+        click.echo(printable(plan), err=True)
+    if not click.confirm(printable(question), err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(failures.INTERRUPTED)
+
+
+def apply_confirmed(invocation: Invocation, question: str, yes: bool, plan: str, act: Callable[[Engine], R]) -> R:
+    """Show a plan to a person at a terminal and ask, then do it with the engine for writing."""
+    confirm(question, yes, plan)
+    with invocation.engine() as engine:
+        return act(engine)

@@ -23,8 +23,7 @@ from lossless.cli.commands import (
     words_argument,
 )
 from lossless.cli.options import ConversationTarget, bad_option, combined, gathered, usage_error
-from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, role_text, styled
+from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_json
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
@@ -409,15 +408,15 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
         screen.line(styled(f"{name} ", "bold"), speaker, styled(when, "dim"))
         screen.prose(snippet)
     if is_partial:
-        screen.line(styled("No text has all of these words. --sort relevance shows the best matches first.", "dim"))
+        screen.note("No text has all of these words. --sort relevance shows the best matches first.")
     if data["hint"] and data["hint"] != NOTHING_FOUND_HINT:
-        screen.line(styled(data["hint"], "dim"))
+        screen.note(data["hint"])
     if data["hint"] == EMPTY_HINT:
-        screen.line(styled("--fixed finds signs such as *; `lcm list` shows all conversations.", "dim"))
+        screen.note("--fixed finds signs such as *; `lcm list` shows all conversations.")
 
 
 def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:
-    screen.line(styled(data["note"], "dim"))
+    screen.note(data["note"])
     if not data["topics"] and newest_at is not None:
         newest = screen.date(newest_at)
         screen.line(f"The newest message is from {newest}: `lcm recent since {newest}` shows that day and later ones.")
@@ -442,7 +441,7 @@ def print_evidence(screen: Screen, data: Data) -> None:
         place = screen.date(item["createdAt"]), item["conversationId"], item["summaryId"]
         days.setdefault(place, []).append(item)
     if data["note"]:
-        screen.line(styled(data["note"], "dim"))
+        screen.note(data["note"])
     for (day, conversation_id, summary_id), items in days.items():
         screen.gap()
         screen.title(day, f"conversation {conversation_id}", summary_id)

@@ -1,23 +1,31 @@
-"""Output for a person at a terminal: tables, fields, prose and progress bars.
+"""Answers on standard output: JSON for programs; tables, fields and prose of the same data for people.
 
 Text from the archive cannot control the terminal.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from zoneinfo import ZoneInfo
 
+import click
+
 from lossless.cli.failures import printable
+from lossless.model.times import state_time
+from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from _typeshed import DataclassInstance
     from rich.text import Text
 
     from lossless.cli.commands import Rule
@@ -29,7 +37,55 @@ _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (floa
 _PIPE_WIDTH = 200
 #: So narrow may the column become that takes what remains; so long is a full bar.
 _MIN_REST, _BAR = 12, 24
+#: A preview is one line of at most this many characters.
+PREVIEW_CHARS = 160
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
+
+
+def write_json(envelope: Data, *, pretty: bool = False) -> None:
+    """One JSON document; what UTF-8 cannot hold is escaped."""
+    shape: Data = {"default": state_time, "indent": 2 if pretty else None}
+    try:
+        document = json.dumps(envelope, ensure_ascii=False, **shape).encode()
+    except UnicodeEncodeError:
+        document = json.dumps(envelope, **shape).encode()
+    click.echo(document)
+
+
+@overload
+def to_json(value: DataclassInstance) -> Data: ...
+
+
+@overload
+def to_json(value: Any) -> Any: ...
+
+
+def to_json(value: Any) -> Any:
+    """A value with all values inside it, fields under JSON's names."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel_case(field.name): to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, set):
+        return sorted(value)
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def pick_json(value: DataclassInstance, *names: str) -> Data:
+    """Some fields and properties of a value under JSON's names, in this order."""
+    return {camel_case(name): to_json(getattr(value, name)) for name in names}
+
+
+def preview(text: str) -> str:
+    """The beginning of a text on one line.
+
+    >>> preview("two\\n  lines")
+    'two lines'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
 
 
 class Screen:
@@ -81,12 +137,20 @@ class Screen:
         """Nothing was done, and how it is done: `old` by the old spelling."""
         new = {"read": "Leave --dry-run out to do it.", "now": "Leave --dry-run out to do it.", "ask": "--yes does it."}
         how = new.get(self._rule or "", old) if old else ""
-        self.line(styled(f"{done} {how}".rstrip(), "dim"))
+        self.note(f"{done} {how}".rstrip())
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
         if not self._is_dry_run:
-            self.line(styled(f"`{command}` takes {what} back.", "dim"))
+            self.note(f"`{command}` takes {what} back.")
+
+    def note(self, text: str) -> None:
+        """A line of less weight."""
+        self.line(styled(text, "dim"))
+
+    def warn(self, text: str) -> None:
+        """A line that should not be overlooked."""
+        self.line(styled(text, "yellow"))
 
     def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""
@@ -187,7 +251,7 @@ class Screen:
             text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
-            self._console.print(styled("Nothing found.", "dim"))
+            self.note("Nothing found.")
 
 
 def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
@@ -253,7 +317,7 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
 
 def message_counts(counts: Data) -> str:
     """How many messages and summaries there are."""
-    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
+    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary')}"
 
 
 def role_text(name: str) -> Text:

@@ -14,7 +14,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, choice_option, command, file_option, number_option, text_option
 from lossless.cli.options import usage_error
-from lossless.cli.output import pick_json
+from lossless.cli.screen import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
 if TYPE_CHECKING:
