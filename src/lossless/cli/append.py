@@ -25,6 +25,7 @@ from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
 from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
 from lossless.errors import BadMessage, LosslessError
+from lossless.formats.reading import json_name
 from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming, JsonObject
@@ -73,7 +74,7 @@ def read_lines(
             yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
-                yield InputLine(file, number, unwrap(parse(raw)), len(raw))
+                yield InputLine(file, number, read_message(parse(raw)), len(raw))
             except ValueError as error:
                 yield InputLine(file, number, problem=str(error))
 
@@ -91,10 +92,20 @@ def parse(raw: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def read_message(value: Any) -> Incoming | JsonObject:
+    """A message in a format that lossless knows; ValueError for everything else."""
+    item = unwrap(value)
+    try:
+        events.read_events([item])
+    except BadMessage as error:
+        raise ValueError(f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}") from None
+    return item
+
+
 def unwrap(value: Any) -> Incoming | JsonObject:
     """A message, or `{"message": …, "id": …, "timestamp": …}` around one; ValueError for what is neither."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected an object with a message, got {_TYPE_NAMES.get(type(value), 'null')}")
+        raise ValueError(f"expected an object with a message, got {json_name(value)}")
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
@@ -124,9 +135,6 @@ def _timestamp(value: Any) -> datetime | None:
         if type(value) in (int, float):
             return from_epoch(value)
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
-
-
-_TYPE_NAMES = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
 #: A batch is stored early when its lines are longer than this together.
@@ -231,23 +239,8 @@ class BatchAppender:
 
     def run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
         """Store all lines; whatever ends the work early says how far it came."""
-        pending: list[InputLine] = []
-        size = 0
         try:
-            for line in lines:
-                if line.problem:
-                    if not self.skip_bad:
-                        self._stop(engine, pending, line)
-                    self._add_bad(line)
-                    continue
-                if len(pending) == self.batch:
-                    raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
-                pending.append(line)
-                size += line.size
-                if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
-                    self._store(engine, pending)
-                    pending, size = [], 0
-            self._store(engine, pending)
+            self._run(engine, lines)
         except (LosslessError, CommandFailed) as error:
             failure = failures.as_failure(error)
             failure.details = {**failure.details, **self.data(), "soFar": self.so_far}
@@ -256,24 +249,28 @@ class BatchAppender:
             hint, data = self.so_far, self.data()
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None
 
+    def _run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
+        pending: list[InputLine] = []
+        size = 0
+        for line in lines:
+            if line.problem:
+                if not self.skip_bad:
+                    self._stop(engine, pending, line)
+                self._add_bad(line)
+                continue
+            if len(pending) == self.batch:
+                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+            pending.append(line)
+            size += line.size
+            if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
+                self._store(engine, pending)
+                pending, size = [], 0
+        self._store(engine, pending)
+
     def _store(self, engine: Engine, lines: list[InputLine]) -> None:
         if not lines:
             return
-        try:
-            report = engine.append(self.session, [line.item for line in lines], key=self.key)
-        except BadMessage as error:
-            index = error.index or 0
-            if not self.skip_bad:
-                self._stop(engine, lines[:index], _bad_line(lines[index], error))
-            good = []
-            for line in lines:
-                try:
-                    events.read_events([line.item])
-                    good.append(line)
-                except BadMessage as wrong:
-                    self._add_bad(_bad_line(line, wrong))
-            self._store(engine, good)
-            return
+        report = engine.append(self.session, [line.item for line in lines], key=self.key)
         self.conversation_id = report.conversation_id
         self.messages += len(lines)
         self.counts.update({name: getattr(report, name) for name in _COUNTS})
@@ -294,10 +291,6 @@ class BatchAppender:
         hint = f"{self.so_far} {start}, or leave such lines out with --skip-bad."
         message = f"{bad.where('Line')}: {bad.problem}."
         raise failures.fail("bad_message", message, hint=hint, file=bad.file, line=bad.number)
-
-
-def _bad_line(line: InputLine, error: BadMessage) -> InputLine:
-    return replace(line, problem=f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
 
 
 @contextmanager
@@ -337,43 +330,35 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine(dry_run=dry_run) as engine:
-        try:
-            report = engine.sync(session, window, key=key)
-        except BadMessage as error:
-            raise _bad_window(f"Message {(error.index or 0) + 1}", f"{error.field} {error.reason}".strip()) from error
+        report = engine.sync(session, window, key=key)
+    skipped = Counter(skip.reason[:120] for skip in report.skipped)
     data = {
-        "conversationId": report.conversation_id,
         "messages": len(window),
-        **pick_json(report, *_COUNTS, "abandoned", "cause"),
-        "quarantineId": report.quarantine_id,
+        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id"),
         "reason": report.blocked,
         "skipped": len(report.skipped),
-        "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
+        "skippedReasons": dict(skipped.most_common(_NAMED)),
     }
     invocation.emit("sync", print_arrivals, data)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
     """The messages of a window, an array or lines."""
-    data, window = file.read(), list[Incoming | JsonObject]()
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        where = "The window"
-        try:
+    data, window, where = file.read(), list[Incoming | JsonObject](), "The window"
+    try:
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             for number, value in enumerate(parse(data), 1):
                 where = f"Message {number}"
-                window.append(unwrap(value))
-        except ValueError as error:
-            raise _bad_window(where, str(error)) from None
-        return window
-    for line in read_lines(BytesIO(data), None):
-        if line.problem:
-            raise _bad_window(line.where("Line"), line.problem)
-        window.append(line.item)
+                window.append(read_message(value))
+            return window
+        for line in read_lines(BytesIO(data), None):
+            where = line.where("Line")
+            if line.problem:
+                raise ValueError(line.problem)
+            window.append(line.item)
+    except ValueError as error:
+        raise failures.fail("bad_message", f"{where}: {error}.", hint="Nothing was stored.") from None
     return window
-
-
-def _bad_window(where: str, reason: str) -> failures.CommandFailed:
-    return failures.fail("bad_message", f"{where}: {reason}.", hint="Nothing was stored.")
 
 
 def print_arrivals(screen: Screen, data: Data) -> None:
@@ -479,12 +464,10 @@ def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
-    for epoch in waiting:
-        if epoch.id == number_:
-            return epoch
-    raise failures.not_found(
-        f"No transcript with number {number_} is held back.", hint="`lcm transcripts` lists those that are.", id=number_
-    )
+    if found := next((epoch for epoch in waiting if epoch.id == number_), None):
+        return found
+    hint = "`lcm transcripts` lists those that are."
+    raise failures.not_found(f"No transcript with number {number_} is held back.", hint=hint, id=number_)
 
 
 @click.group("quarantine", cls=Group, invoke_without_command=True)
@@ -539,13 +522,9 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
             screen.note("`lcm transcripts` lists what is held back; accept or refuse it there.")
         return
     screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
-    rows = [
-        ("Given the host's ids", data["stamped"]),
-        ("Left on another branch", data["abandoned"]),
-        ("Undecided by content", data["ambiguous"]),
-        ("Other records", data["opaque"]),
-    ]
-    screen.fields([(label, f"{count:,}") for label, count in rows if count])
+    labels = {"stamped": "Given the host's ids", "abandoned": "Left on another branch"}
+    labels |= {"ambiguous": "Undecided by content", "opaque": "Other records"}
+    screen.fields((label, f"{data[key]:,}") for key, label in labels.items() if data[key])
     print_pruned(screen, data["pruned"])
     if data["badLines"]:
         screen.warn(f"{plural(data['badLines'], 'line')} could not be read:")

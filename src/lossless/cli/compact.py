@@ -4,6 +4,7 @@ or all that was imported, and show what it costs.
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -33,7 +34,7 @@ from lossless.cli.options import (
     usage_error,
 )
 from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
-from lossless.cli.surgery import apply_options, prompt_dir_option
+from lossless.cli.surgery import apply_options, print_diff_lines, prompt_dir_option
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import Pass, expected_tokens
 from lossless.compaction.summariser import Summariser
@@ -41,6 +42,7 @@ from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
 from lossless.maintenance.surgery.backfill import BackfillOptions, BackfillPlan, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem
+from lossless.model.records import DailyCalls, DailyFolds
 from lossless.model.times import parse_time
 from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
@@ -56,7 +58,7 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Conversation
-    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
+    from lossless.model.records import ModelSpend, TokensSaved
     from lossless.settings import Settings
 
 
@@ -109,7 +111,11 @@ def compact(
     ):
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            done.append(_pass_json(work) | _written_json(written))
+            # a source that nothing makes smaller stays as it is
+            made: Data = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+            if written is not None:
+                made = pick_json(written, "level", "model", "calls", "failure") | {"summaryTokens": written.tokens}
+            done.append(_pass_json(work) | made)
             if advance:
                 advance(1)
 
@@ -148,12 +154,6 @@ def _pass_json(work: Pass) -> Data:
     )
     sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
     return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
-
-
-def _written_json(written: WrittenSummary | None) -> Data:
-    if written is None:  # a source that nothing makes smaller stays as it is
-        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
@@ -314,21 +314,12 @@ def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
     for day in {*asked, *folded}:
         with suppress(ValueError):
             known.append(date.fromisoformat(day))
+    days = range((max(known) - min(known)).days + 1 if known else 0)
     rows = []
-    for number in range((max(known) - min(known)).days + 1 if known else 0):
-        day = (min(known) + timedelta(days=number)).isoformat()
-        call, fold = asked.get(day), folded.get(day)
-        rows.append(
-            {
-                "day": day,
-                "calls": call.calls if call else 0,
-                "inputTokens": call.input_tokens if call else 0,
-                "outputTokens": call.output_tokens if call else 0,
-                **_cost_json([call] if call else []),
-                "folds": fold.folds if fold else 0,
-                "savedTokens": fold.tokens if fold else 0,
-            }
-        )
+    for day in ((min(known) + timedelta(days=number)).isoformat() for number in days):
+        call, fold = asked.get(day, DailyCalls(day, 0, 0, 0, (), 0)), folded.get(day, DailyFolds(day, 0, 0))
+        counts = pick_json(call, "day", "calls", "input_tokens", "output_tokens")
+        rows.append(counts | _cost_json([call]) | {"folds": fold.folds, "savedTokens": fold.tokens})
     return rows
 
 
@@ -355,31 +346,29 @@ def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
 
 
 def print_compaction(screen: Screen, data: Data) -> None:
-    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
-    if data["dryRun"]:
-        if not passes:
+    before, after, count = data["tokensBefore"], data["tokensAfter"], len(data["passes"])
+    if not (count if data["dryRun"] else data["compacted"]):
+        if data["dryRun"]:
             screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
-            return
-        counted = plural(len(passes), "summary")
-        screen.title(f"{counted} would be written", f"{before:,} → about {after:,} tokens")
-    elif not data["compacted"]:
-        colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({before:,} tokens).")
-        _print_advice(screen, data)
-        return
+        else:
+            reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
+            screen.line(reason, f" ({before:,} tokens).")
+    elif data["dryRun"]:
+        screen.title(f"{plural(count, 'summary')} would be written", f"{before:,} → about {after:,} tokens")
     else:
-        written = plural(len(data["summaryIds"]), "summary")
-        screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
+        screen.title(f"{plural(len(data['summaryIds']), 'summary')} written", f"{before:,} → {after:,} tokens")
     columns = "depth:right, sources:rest, tokens:count, summary:right, by"
-    screen.items(passes, columns, sources=_sources_text, summary=_size_text, by=_writer_text)
-    if not data["dryRun"]:
+    screen.items(data["passes"], columns, sources=_sources_text, summary=_size_text, by=_writer_text)
+    if not data["dryRun"] and data["compacted"]:
         calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
         until = f" Until {data['until']}." if data["until"] else ""
         if not data["ok"] or data["reason"] != "compacted":
             screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until, calls)
         elif calls:
             screen.line(calls.strip())
-        _print_advice(screen, data)
+    if data.get("advice"):
+        screen.line(styled("Next: ", "yellow"), data["advice"])
+    if not data["dryRun"] and data["compacted"]:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
@@ -398,11 +387,6 @@ def _writer_text(item: Data) -> str | Text:
     if item.get("summaryTokens") is None:
         return "" if "expectedTokens" in item else styled("left as it is", "dim")
     return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
-
-
-def _print_advice(screen: Screen, data: Data) -> None:
-    if data.get("advice"):
-        screen.line(styled("Next: ", "yellow"), data["advice"])
 
 
 def print_worker(screen: Screen, data: Data) -> None:
@@ -455,10 +439,13 @@ def print_cost(screen: Screen, data: Data) -> None:
     screen.fields((*spent, ("Each turn saves", saved)))
     if data["spent"]:
         screen.gap()
-        columns = (
-            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
+        # a cost leaves room for the name of its model; what is left out stands in the total
+        screen.items(
+            data["spent"],
+            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
+            "cost:right",
+            cost=lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"]),
         )
-        screen.items(data["spent"], f"{columns}, cost:right", cost=_least_cost)
     if data["saved"]:
         screen.gap()
         columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
@@ -466,13 +453,6 @@ def print_cost(screen: Screen, data: Data) -> None:
     print_cost_days(screen, data["days"])
 
 
-def _least_cost(row: Data) -> str:
-    """A cost that leaves room for the name of its model; what is left out stands in the total."""
-    known, _, unknown = row["costText"].partition(" + ")
-    return f"at least {known}" if unknown else str(known)
-
-
-_HARD_FANOUT = "The fewest that are condensed together when too many tokens are left"
 #: Settings that options give for this time: the option, the least value, and what it says.
 _NUMBERS = {
     "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
@@ -480,10 +460,10 @@ _NUMBERS = {
     "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
     "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
     "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
-    "condensed_min_fanout_hard": ("--hard-fanout", 2, _HARD_FANOUT),
-}
-
-
+    "condensed_min_fanout_hard": (
+        "--hard-fanout", 2, "The fewest that are condensed together when too many tokens are left",
+    ),
+}  # fmt: skip
 number_options = gathered(
     "numbers",
     dict,
@@ -565,35 +545,27 @@ class _BackfillRun:
         if self.has_follow_up:  # refused before anything is written when it could not be done
             after = {"title": self._title(found[0].conversation), "transplant": self._transplant(engine, found[0])}
         planned = found if self.has_follow_up else [one for one in found if not one.is_idle]
-        data = {
+        items = []
+        for one in planned:
+            leaves = sum(work.tokens for work in one.passes if work.kind == "leaf")
+            sizes = {"summaries": len(one.passes), "tokens": leaves or sum(work.tokens for work in one.passes)}
+            items.append(_named(one) | sizes | {"unfolded": _unfolded(one), "roots": one.roots})
+        data: Data = {
             "conversations": len(ids),
             "dryRun": not self.is_real,
             "backup": None,
             "writer": writer,
             "exact": exact,
-            "summaries": sum(len(one.passes) for one in planned),
-            "items": [
-                _named(one)
-                | {
-                    "summaries": len(one.passes),
-                    "tokens": sum(w.tokens for w in one.passes if w.kind == "leaf")
-                    or sum(w.tokens for w in one.passes),
-                    "unfolded": 0 if one.unfolded is None else len(one.unfolded.summary_ids),
-                    "roots": one.roots,
-                }
-                for one in planned
-            ],
-            "title": None,
-            "transplant": None,
         }
-        return data | after, planned
+        data |= {"summaries": sum(item["summaries"] for item in items), "items": items}
+        return data | {"title": None, "transplant": None} | after, planned
 
     def carry_out(self, invocation: Invocation, asked: Settings, planned: list[BackfillPlan], writer: str) -> Data:
         """Ask, fold, then what follows; for the envelope."""
         count = sum(len(one.passes) for one in planned)
         count = count if self.limit is None else min(count, self.limit)
         made = f"about {count} summaries in {plural(len(planned), 'conversation')}"
-        gone = sum(len(one.unfolded.summary_ids) for one in planned if one.unfolded is not None)
+        gone = sum(map(_unfolded, planned))
         instead = f" instead of the {gone} that are there" if gone else ""
         price = f", with {count} or more calls of {writer}" if self.how.may_ask_model else ""
         copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
@@ -606,7 +578,16 @@ class _BackfillRun:
                 copy()
             try:
                 with invocation.progress("Folding", count) as advance:
-                    self._fold_all(engine, planned, items, advance)
+                    remaining, progress = self.limit, (lambda *_: advance(1)) if advance else None
+                    for one in planned:
+                        if remaining != 0:
+                            report = backfill_history(
+                                engine.loop, one.conversation, self.how, limit=remaining, progress=progress
+                            )
+                            written = len(report.summary_ids)
+                            remaining = None if remaining is None else remaining - written
+                            is_well = report.ok and report.failure is None
+                            items.append(_named(one) | to_json(report) | {"summaries": written, "ok": is_well})
             except KeyboardInterrupt:
                 hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
                 raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
@@ -614,19 +595,6 @@ class _BackfillRun:
                 after = self._follow_up(engine, planned[0].conversation, lambda _label: copy())
             backup = str(copy()) if copy.cache_info().currsize else None
         return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
-
-    def _fold_all(
-        self, engine: Engine, planned: list[BackfillPlan], items: list[Data], advance: Callable[[int], None] | None
-    ) -> None:
-        remaining = self.limit
-        progress = (lambda _work, _written: advance(1)) if advance else None
-        for one in planned:
-            if remaining == 0:
-                return
-            made = backfill_history(engine.loop, one.conversation, self.how, limit=remaining, progress=progress)
-            remaining = None if remaining is None else remaining - len(made.summary_ids)
-            plain = to_json(made) | {"summaries": len(made.summary_ids), "ok": made.ok and made.failure is None}
-            items.append(_named(one) | plain)
 
     def _follow_up(self, engine: Engine, conversation: Conversation, backup: Callable[[str], Path]) -> Data:
         title, copied, id_ = self._title(conversation), None, conversation.id
@@ -714,67 +682,65 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
         data, planned = run.plan(engine, target, writer)
     if run.is_real and (planned or run.has_follow_up):
         data |= run.carry_out(invocation, asked, planned, writer)
-    is_well = all(item.get("ok", True) for item in data["items"])
-    invocation.emit("backfill", _print_plan if data["dryRun"] else _print_done, data, ok=is_well)
+    invocation.emit("backfill", _print_backfill, data, ok=all(item.get("ok", True) for item in data["items"]))
 
 
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
     return {"to": to, "status": status, "text": text, **result_json(report)}
 
 
+def _unfolded(one: BackfillPlan) -> int:
+    return 0 if one.unfolded is None else len(one.unfolded.summary_ids)
+
+
 def _named(one: BackfillPlan) -> Data:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+
+
+def _print_backfill(screen: Screen, data: Data) -> None:
+    if data["dryRun"]:
+        _print_plan(screen, data)
+    else:
+        screen.items(
+            data["items"],
+            "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
+            "after=tokensAfter:count, roots:count, how it ended=reason:rest",
+            conversation=lambda item: item["sessionKey"] or item["conversationId"],
+        )
+        counted = plural(data["conversations"], "conversation")
+        screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
+        for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+            helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+            screen.warn(f"The model failed ({failure}). {helps}")
+    _print_follow_up(screen, data)
+    if data["backup"]:
+        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+        screen.note(f"The copy from before is {data['backup']}; {back}")
+    if data["dryRun"] and (data["summaries"] or data["title"] or data["transplant"]):
+        screen.note(f"Written by: {data['writer']}.")
+        screen.unchanged()
 
 
 def _print_plan(screen: Screen, data: Data) -> None:
     about = "" if data["exact"] else "about "
     for item in data["items"]:
-        name, made = item["sessionKey"] or item["conversationId"], plural(item["summaries"], "summary")
         gone = f"{plural(item['unfolded'], 'summary')} replaced, then " if item["unfolded"] else ""
-        screen.line(f"{name}: ", gone, f"{about}{made} of {item['tokens']:,} tokens")
+        made = f"{about}{plural(item['summaries'], 'summary')} of {item['tokens']:,} tokens"
+        screen.line(f"{item['sessionKey'] or item['conversationId']}: {gone}{made}")
         if item["roots"] is not None and item["roots"] != 1:
             screen.warn(f"  {plural(item['roots'], 'root')} would be left")
     if not data["summaries"]:
         screen.line("There is nothing to fold.")
-    _print_follow_up(screen, data)
-    if data["summaries"] or data["title"] or data["transplant"]:
-        screen.note(f"Written by: {data['writer']}.")
-        screen.unchanged()
-
-
-def _print_done(screen: Screen, data: Data) -> None:
-
-    def end(item: Data) -> str:
-        roots = "" if item["roots"] is None else f"; {plural(item['roots'], 'root')}"
-        gone = f"{plural(item['unfolded'], 'summary')} gave way; " if item["unfolded"] else ""
-        return f"{gone}{item['reason']}{roots}"
-
-    screen.items(
-        data["items"],
-        "conversation:key, summaries:count, tokens=tokensBefore:count, after=tokensAfter:count, how it ended=end:rest",
-        conversation=lambda item: item["sessionKey"] or item["conversationId"],
-        end=end,
-    )
-    made = plural(data["summaries"], "summary")
-    screen.line(styled(made, "bold"), f" in {plural(data['conversations'], 'conversation')}")
-    for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
-        helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
-        screen.warn(f"The model failed ({failure}). {helps}")
-    _print_follow_up(screen, data)
-    if data["backup"]:
-        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
-        screen.note(f"The copy from before is {data['backup']}; {back}")
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:
+    titles = {"there": "It has this title already.", "given": "The title is given."}
     if data["title"] is not None:
-        given = {"there": "It has this title already.", "given": "The title is given."}[data["title"]]
-        screen.line(given if data["title"] == "there" or not data["dryRun"] else "Then the title would be given.")
-    copied = data["transplant"]
-    if copied is None:
+        is_planned = data["title"] == "given" and data["dryRun"]
+        screen.line("Then the title would be given." if is_planned else titles[data["title"]])
+    if (copied := data["transplant"]) is None:
         return
-    for line in copied["text"].splitlines():
-        screen.line(styled(line, "green" if line.startswith("+") else ""))
+    print_diff_lines(screen, copied["text"])
     where = f"conversation {copied['to']}"
     outcomes = {
         "there": f"The summaries are in {where} already.",

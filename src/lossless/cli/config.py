@@ -656,7 +656,7 @@ def print_model_test(screen: Screen, data: Data) -> None:
     for item in data["items"]:
         screen.title(item["name"], f"named by {item['namedBy']}")
         known = (("Address", item["address"]), ("Key", item["keyFrom"]))
-        screen.fields(row for row in known if row[1])
+        screen.fields(known)
         if item.get("problem"):
             screen.line(styled("  cannot be asked: ", "red"), item["problem"])
         elif item.get("ok"):

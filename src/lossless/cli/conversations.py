@@ -16,7 +16,14 @@ import click
 from lossless import __version__
 from lossless.cli import failures, options
 from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
-from lossless.cli.options import MAX_LIMIT, ConversationTarget, depths_json, target_options, usage_error, when_option
+from lossless.cli.options import (
+    MAX_LIMIT,
+    ConversationTarget,
+    Paging,
+    target_options,
+    usage_error,
+    when_option,
+)
 from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, styled, to_json
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
@@ -25,12 +32,12 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.text import Text
 
     from lossless.engine import Engine
-    from lossless.model.records import ConversationRow, PageStart, TimeRange
+    from lossless.model.records import ConversationRow, DepthSizes, TimeRange
     from lossless.settings import Settings
 
 
@@ -39,20 +46,20 @@ conversations = Group("conversations", help="List conversations, or show one.")
 
 @command("list", conversations)
 @options.paging_options("conversations", int)
-def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
+def list_conversations(invocation: Invocation, paging: Paging) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():
-        page = engine.browse.conversations(limit, start)
+        page = engine.browse.conversations(paging.limit, paging.start)
         ids = [row.conversation_id for row in page.rows]
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    pages = options.pagination("conversations", limit, page)
+    pages = paging.pagination(page)
     invocation.emit("conversations.list", print_conversations, {"items": items}, pages)
 
 
 @command("show", conversations)
-@options.target_options(by_run=False)
+@options.target_options()
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -69,7 +76,7 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
     del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
-        "summaryDepths": options.depths_json(engine.browse.depths(id_)),
+        "summaryDepths": _depths_json(engine.browse.depths(id_)),
         "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
@@ -83,6 +90,10 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
         "ingest": ingest,
         "hidden": details.hidden,
     }
+
+
+def _depths_json(depths: Sequence[DepthSizes]) -> list[Data]:
+    return [pick_json(depth, "kind", "depth", "count", "tokens") for depth in depths]
 
 
 def _row_json(row: Data) -> Data:
@@ -102,30 +113,24 @@ messages = Group("messages", help="List messages, show one, or show the fresh ta
 
 
 @command("list", messages)
-@options.target_options(by_run=False)
+@options.target_options()
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @options.time_options
 @options.paging_options("messages", int)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_messages(
-    invocation: Invocation,
-    target: ConversationTarget,
-    roles: tuple[str, ...],
-    span: TimeRange | None,
-    limit: int,
-    start: PageStart | None,
-    include_content: bool,
+    invocation: Invocation, /, target: ConversationTarget, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
     """List the messages of a conversation, newest first."""
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
+        page = engine.browse.messages(id_, paging.limit, paging.start, **filters, whole=include_content)
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", print_messages, {"items": items}, options.pagination("messages", limit, page))
+    invocation.emit("messages.list", print_messages, {"items": items}, paging.pagination(page))
 
 
 @command("tail", messages)
-@options.target_options(by_run=False)
+@options.target_options()
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -192,21 +197,14 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 
 
 @command("list", summaries)
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @options.time_options
 @options.paging_options("summaries", str)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_summaries(
-    invocation: Invocation,
-    target: ConversationTarget | None,
-    depth: int | None,
-    kind: str | None,
-    span: TimeRange | None,
-    limit: int,
-    start: PageStart | None,
-    include_content: bool,
+    invocation: Invocation, /, target: ConversationTarget | None, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
     """List summaries, newest first, of one conversation or of all.
 
@@ -215,10 +213,10 @@ def list_summaries(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
-            limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
+            paging.limit, paging.start, conversation_id=id_, **filters, whole=include_content
         )
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", print_summaries, {"items": items}, options.pagination("summaries", limit, page))
+    invocation.emit("summaries.list", print_summaries, {"items": items}, paging.pagination(page))
 
 
 @command("show", summaries)
@@ -252,15 +250,15 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 @command("list")
 @options.since_options
 @options.paging_options("conversations", int)
-def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
+def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
     """List conversations, those with the newest messages first.
 
     A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
     """
     with invocation.reader() as engine, engine.browse.reading():
-        page = engine.browse.conversations(limit, start, by_message=True, span=span)
+        page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
         items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
-    invocation.emit("list", print_list, {"items": items}, options.pagination("conversations", limit, page))
+    invocation.emit("list", print_list, {"items": items}, paging.pagination(page))
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -278,11 +276,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
 @options.since_options
-@options.limit_option
-@options.cursor_option
-def show(
-    invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
-) -> None:
+@options.paging_options("messages", int)
+def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
 
@@ -300,12 +295,12 @@ def show(
         if details:
             invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
             return
-        page = engine.browse.messages(id_, limit, options.parse_cursor("messages", int, cursor), span=span, whole=True)
+        page = engine.browse.messages(id_, paging.limit, paging.start, span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
     messages = options.rows_json(page.rows[::-1], whole=True)
     data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
-    invocation.emit("show", print_shown, data, options.pagination("messages", limit, page))
+    invocation.emit("show", print_shown, data, paging.pagination(page))
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -508,7 +503,7 @@ def print_message(screen: Screen, data: Data) -> None:
         ("Entry id", data["entryId"]),
         ("File", item["largeContent"]),
     )
-    screen.fields(row for row in rows if row[1])
+    screen.fields(rows)
     screen.gap()
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
@@ -644,7 +639,7 @@ def _totals_json(engine: Engine) -> Data:
             "sourceMessageTokens": sum(depth.source_tokens for depth in depths if depth.kind == "leaf"),
             "earliestAt": min((at for depth in totals.depths if (at := depth.earliest_at)), default=None),
             "latestAt": max((at for depth in totals.depths if (at := depth.latest_at)), default=None),
-            "byDepth": depths_json(depths),
+            "byDepth": _depths_json(depths),
         },
         "context": {"items": totals.context_items, "tokens": totals.context_tokens},
         "maintenance": pick_json(totals, "pending", "running", "failed"),
@@ -704,13 +699,13 @@ def print_status(screen: Screen, data: Data) -> None:
             ("Conversations", f"{held['total']:,}, {held['active']:,} active"),
             ("Messages", f"{messages['count']:,}, {messages['tokens']:,} tokens"),
             ("  from", span),
-            *([("  undated", styled(undated, "yellow"))] if messages["undated"] else []),
+            ("  undated", styled(undated, "yellow") if messages["undated"] else None),
             ("Summaries", f"{summaries['count']:,}, {summaries['tokens']:,} tokens{below}"),
             *depth_rows(summaries["byDepth"]),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
-            *_budget_rows(data["historyBudgets"]),
-            *_cache_rows(screen, data["promptCaches"]),
+            *(("" if n else "History budget", _budget_text(one)) for n, one in enumerate(data["historyBudgets"])),
+            *(("" if n else "Prompt cache", _cache_text(screen, one)) for n, one in enumerate(data["promptCaches"])),
         )
     )
     for blocked in live["blocked"]:
@@ -726,26 +721,18 @@ def print_status(screen: Screen, data: Data) -> None:
         screen.bars(list(data["room"].items()))
 
 
-def _budget_rows(known: list[Data]) -> list[tuple[str, str]]:
-    rows = []
-    for n, one in enumerate(known):
-        rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
-        text = f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
-        rows.append(("" if n else "History budget", text))
-    return rows
+def _budget_text(one: Data) -> str:
+    rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
+    return f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
 
 
-def _cache_rows(screen: Screen, known: list[Data]) -> list[tuple[str, str]]:
-    rows = []
-    for n, one in enumerate(known):
-        prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
-        share = f", {read:,} of {prompt:,} tokens read from it" if prompt and read else ""
-        cold = one["consecutiveColdObservations"]
-        streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
-        when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
-        text = f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
-        rows.append(("" if n else "Prompt cache", text))
-    return rows
+def _cache_text(screen: Screen, one: Data) -> str:
+    prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
+    share = f", {read:,} of {prompt:,} tokens read from it" if prompt and read else ""
+    cold = one["consecutiveColdObservations"]
+    streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
+    when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
+    return f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
 
 
 def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:

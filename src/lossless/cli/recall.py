@@ -132,7 +132,7 @@ def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
 
 @command("grep")
 @click.argument("pattern")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @_search_options
 @options.time_options
 @options.limit_option
@@ -220,7 +220,7 @@ def hit_json(hit: SearchHit) -> Data:
 
 @command("recall")
 @words_argument("question", "QUESTION...")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
@@ -237,7 +237,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 
 @command("recent")
 @words_argument("when", "[WHEN]...", required=False)
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.

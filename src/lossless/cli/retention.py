@@ -11,7 +11,6 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +62,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
     from lossless.model.messages import StoredFile
-    from lossless.model.records import PageStart, TimeRange
+    from lossless.model.records import TimeRange
 
 
 def _apply_option(what: str) -> Callable[[F], F]:
@@ -102,18 +101,15 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
-    if dry_run:
-        invocation.is_dry_run = True
-        with invocation.reader() as engine:
-            size = engine.browse.size()[0]
-        data: Data = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
-        invocation.emit("backup", print_backup, data)
-        return
-    with (
-        invocation.reader() as engine,
-        invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
-    ):
-        made = engine.backup(place, rolling=rolling, progress=advance)
+    with invocation.reader() as engine:
+        size = engine.browse.size()[0]
+        if dry_run:
+            invocation.is_dry_run = True
+            planned = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
+            invocation.emit("backup", print_backup, planned)
+            return
+        with invocation.progress("Copying", size, in_bytes=True) as advance:
+            made = engine.backup(place, rolling=rolling, progress=advance)
         damage = engine.admin.damage()
     data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
     invocation.emit("backup", print_backup, data, ok=damage is None)
@@ -185,8 +181,8 @@ def _problems(proof: Verification, warnings: list[str]) -> list[str]:
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
 
-#: How many conversations are listed; the others are counted.
-_LISTED_CONVERSATIONS = 50
+#: How many conversations or messages are listed; the others are counted.
+_LISTED = 50
 
 
 @command("size")
@@ -239,7 +235,15 @@ def prune(
         choice = replace(choice, patterns=session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
-    data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
+    data: Data = {
+        "conversations": len(work.chosen),
+        **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
+        "items": [{"conversationId": item.id} | pick_json(item, *names) for item in work.chosen[:_LISTED]],
+        "applied": bool(is_real),
+        "databaseSizeBytes": database,
+        "freeBytes": free,
+    }
     view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
         invocation.emit("prune", view, data | {"isAsked": True})
@@ -248,17 +252,6 @@ def prune(
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
     invocation.emit("prune", view, data)
-
-
-def _prune_json(work: PrunePlan) -> Data:
-    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
-    return {
-        "conversations": len(work.chosen),
-        **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [
-            {"conversationId": item.id, **pick_json(item, *names)} for item in work.chosen[:_LISTED_CONVERSATIONS]
-        ],
-    }
 
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> Data:
@@ -320,10 +313,6 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
-#: What is meant as an id, though there can be no such message.
-_LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
-#: How many messages are listed; the others are counted.
-_LISTED_MESSAGES = 50
 
 
 @command("forget")
@@ -344,8 +333,8 @@ def forget(
     """
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
-    for word in words:
-        if _LIKE_ID.fullmatch(word) and not _ID.fullmatch(word):
+    for word in words:  # what is meant as an id, though there can be no such message
+        if re.fullmatch(r"(?i)msg#[-+]?\d*", word) and not _ID.fullmatch(word):
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
@@ -360,14 +349,18 @@ def forget(
             raise bad_option("WORDS", str(error)) from None
     with invocation.reader() as engine:
         named = [Session(key=name) for name in session_names(engine, sessions)]
-    asked: Data = {"message_ids": ids, "sessions": named}
-    report = _forget(invocation, phrases, asked, is_real=False)
+        try:
+            report = engine.admin.forget_plan(phrases, message_ids=ids, sessions=named)
+        except NotFound as error:
+            raise failures.not_found(f"{error}.") from None
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
         confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
-        report = _forget(invocation, phrases, asked, is_real=True)
+        what = "Looking at messages"
+        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
+            report = engine.admin.forget(phrases, message_ids=ids, sessions=named, progress=advance)
     data = _forget_json(report, applied=bool(is_real))
     invocation.emit("forget", print_forget, data, ok=not (is_real and report.left))
 
@@ -385,18 +378,6 @@ def phrases_in(source: str, option: str) -> list[str]:
     raise bad_option(option, f"{source!r} holds no phrase")
 
 
-def _forget(invocation: Invocation, phrases: list[str], asked: Data, *, is_real: bool) -> ForgetReport:
-    try:
-        if not is_real:
-            with invocation.reader() as engine:
-                return engine.admin.forget_plan(phrases, **asked)
-        what = "Looking at messages"
-        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
-            return engine.admin.forget(phrases, **asked, progress=advance)
-    except NotFound as error:
-        raise failures.not_found(f"{error}.") from None
-
-
 def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
     return {
         "applied": applied,
@@ -411,7 +392,7 @@ def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
 def _touched_json(touched: ForgetChanges) -> Data:
     return {
         "messages": len(touched.message_ids),
-        "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
+        "messageIds": list(touched.message_ids[:_LISTED]),
         **pick_json(touched, "emptied", "versions", "files", "rewritten", "cut", "elsewhere"),
     }
 
@@ -446,8 +427,8 @@ def print_restore(screen: Screen, data: Data) -> None:
         before = data["before"]
         was = "nothing that could be read" if before is None else plural(before["messages"], "message")
         rows = [("Archive", data["databasePath"]), ("From", data["source"])]
-        rows += [("Before", f"{was}, kept as {data['previous']}")] if data["previous"] else []
-        rows += [("Payloads", f"{plural(data['files'], 'file')} brought back")] if data["files"] else []
+        rows.append(("Before", data["previous"] and f"{was}, kept as {data['previous']}"))
+        rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back" if data["files"] else ""))
         screen.fields(rows)
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
@@ -488,14 +469,17 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
     if data["applied"]:
         screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
         size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
-        rows = (
-            ("Archive now", size, True),
-            ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
-            ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
-            ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
-            ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
+        backup, reason, kept = data.get("backupPath"), data.get("vacuumReason"), len(data.get("left", ()))
+        files = data.get("filesLeft")
+        screen.fields(
+            (
+                ("Archive now", size),
+                ("Backup", backup and f"{backup}; delete it when all is well"),
+                ("Room", reason and f"not given back: {reason}"),
+                ("Left", f"{plural(kept, 'conversation')} that changed meanwhile" if kept else None),
+                ("Files left", f"{plural(files, 'file')}; see `lcm files gc`" if files else None),
+            )
         )
-        screen.fields((name, text) for name, text, is_so in rows if is_so)
     elif not data["items"]:
         closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
         screen.line(f"No conversation matches.{closed}")
@@ -523,7 +507,7 @@ def print_forget(screen: Screen, data: Data) -> None:
         rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
         rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
         rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
-        screen.fields([row for row in rows if row[1]])
+        screen.fields(rows)
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
     if not data["applied"]:
@@ -544,7 +528,7 @@ def print_rotate(screen: Screen, data: Data) -> None:
     if data["rotated"]:
         screen.title("Rotated", sizes)
         rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
-        screen.fields(row for row in rows if row[1])
+        screen.fields(rows)
     elif data["reason"] is not None:
         screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
     else:
@@ -559,26 +543,22 @@ files = Group("files", help="List stored files, show or describe them, or delete
 
 
 @command("list", files, short_help="List stored files.")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @options.time_options
 @options.paging_options("files", str)
 def list_files(
-    invocation: Invocation,
-    target: ConversationTarget | None,
-    span: TimeRange | None,
-    limit: int,
-    start: PageStart | None,
+    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: options.Paging
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = invocation.vault
     ends = (None, None) if span is None else (span.since, span.before)
     since, before = (None if end is None else parse_time(end) for end in ends)
     with invocation.reader() as engine, engine.browse.reading():
-        id_ = options.id_or_none(target, engine)
-        page, count, size = engine.browse.files(limit, start, conversation_id=id_, since=since, before=before)
+        where: Data = {"conversation_id": options.id_or_none(target, engine), "since": since, "before": before}
+        page, count, size = engine.browse.files(paging.limit, paging.start, **where)
     data: Data = {"folder": str(vault.root), "total": {"count": count, "bytes": size}}
     data["items"] = [_item(file, vault) for file in page.rows]
-    invocation.emit("files.list", print_files, data, options.pagination("files", limit, page))
+    invocation.emit("files.list", print_files, data, paging.pagination(page))
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
@@ -626,11 +606,12 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
             return
         result = run_tool(engine, "lcm_describe", None, {"id": named.id, **page})
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
-    invocation.emit("files.show", print_file, result.details | place | {"text": result.text})
+    view = "Stored at {storedAt}\n{text}" if place["isThere"] else "Stored at {storedAt} (missing)\n{text}"
+    invocation.emit("files.show", view, result.details | place | {"text": result.text})
 
 
 @command("explore", files, short_help="Let a model describe files.")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
@@ -700,12 +681,8 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
     invocation.emit("files.gc", print_garbage, data)
 
 
-#: How many messages are listed; the others are counted.
-_SHOWN = 50
-
-
 @command("stub", short_help="Store large tool results as files.")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
 @number_option("--limit", help="At most this many, the oldest first.")
 @click.option("--revert", is_flag=True, help="Remove the marks again instead.")
@@ -726,46 +703,28 @@ def stub(
     """
     if revert and (min_bytes, limit) != (None, None):
         raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
-    data = _revert(invocation, target, is_real) if revert else _stub(invocation, target, min_bytes, limit, is_real)
-    invocation.emit("stub", print_stubs, {"applied": is_real, "reverted": revert} | data)
-
-
-def _stub(
-    invocation: Invocation, target: ConversationTarget | None, min_bytes: int | None, limit: int | None, is_real: bool
-) -> Data:
     minimum = min_bytes or DEFAULT_STUB_BYTES
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
-        work = engine.admin.stub_plan(minimum, id_, limit)
-    data = {
-        "conversationId": id_,
-        "folder": str(invocation.vault.root),
-        "minBytes": minimum,
-        "count": len(work.outputs),
-        "bytes": work.bytes,
-        "left": work.left,
-        "items": [
-            pick_json(output, "message_id", "conversation_id", "tool", "byte_size") | {"preview": preview(output.head)}
-            for output in work.outputs[:_SHOWN]
-        ],
-    }
-    if is_real and work.outputs:
-        with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
-            report = engine.admin.stub(work, advance)
-        data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
-    return data
-
-
-def _revert(invocation: Invocation, target: ConversationTarget | None, is_real: bool) -> Data:
-    with invocation.reader() as engine:
-        id_ = options.id_or_none(target, engine)
-        marks = engine.admin.stub_revert_plan(id_)
-    items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in islice(marks.items(), _SHOWN)]
-    data = {"conversationId": id_, "count": len(marks), "items": items}
-    if is_real and marks:
-        with invocation.engine() as engine:
-            data["count"], data["rows"] = engine.admin.stub_revert(marks)
-    return data
+        marks = engine.admin.stub_revert_plan(id_) if revert else {}
+        work = None if revert else engine.admin.stub_plan(minimum, id_, limit)
+    data: Data = {"applied": is_real, "reverted": revert, "conversationId": id_}
+    if work is None:
+        items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks.items()]
+        data |= {"count": len(marks), "items": items[:_LISTED]}
+        if is_real and marks:
+            with invocation.engine() as engine:
+                data["count"], data["rows"] = engine.admin.stub_revert(marks)
+    else:
+        names = ("message_id", "conversation_id", "tool", "byte_size")
+        items = [pick_json(one, *names) | {"preview": preview(one.head)} for one in work.outputs[:_LISTED]]
+        data |= {"folder": str(invocation.vault.root), "minBytes": minimum, "count": len(work.outputs)}
+        data |= {"bytes": work.bytes, "left": work.left, "items": items}
+        if is_real and work.outputs:
+            with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
+                report = engine.admin.stub(work, advance)
+            data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
+    invocation.emit("stub", print_stubs, data)
 
 
 files.add_command(new_spelling(stub, "stub", "now"))
@@ -780,11 +739,6 @@ def print_files(screen: Screen, data: Data) -> None:
         "about=preview:rest",
         bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
     )
-
-
-def print_file(screen: Screen, data: Data) -> None:
-    screen.line(styled("Stored at ", "dim"), data["storedAt"], "" if data["isThere"] else styled(" (missing)", "red"))
-    screen.prose(data["text"], 0)
 
 
 def print_explored(screen: Screen, data: Data) -> None:

@@ -167,12 +167,13 @@ class Screen:
         self._console.print(Padding(safe_text(text), (0, 0, 0, indent)))
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """Names and values below each other."""
+        """Names and values below each other; what has a name and no value is left out."""
         from rich.table import Column, Table
 
         grid = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
         for name, value in rows:
-            grid.add_row(f"  {name}", safe_text(value))
+            if not name or value not in ("", None):
+                grid.add_row(f"  {name}", safe_text(value))
         self._console.print(grid)
 
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
