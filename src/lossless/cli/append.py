@@ -332,7 +332,7 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.sync(session, window, key=key)
     skipped = Counter(skip.reason[:120] for skip in report.skipped)
-    data = {
+    data: Data = {
         "messages": len(window),
         **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id"),
         "reason": report.blocked,
@@ -429,7 +429,20 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     with invocation.reader() as engine:
         transcripts = engine.transcripts
         found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
-    invocation.emit("transcripts list", print_transcripts, {"items": to_json(found), "all": every})
+    data: Data = {"items": to_json(found), "all": every}
+    if screen := invocation.answer("transcripts list", data):
+        items = data["items"]
+        if not items:
+            screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
+            return
+        screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
+        for item in items:
+            if item["decision"] == "held":
+                screen.warn(f"{item['id']}: {item['reason']}")
+        if not data["all"]:
+            screen.line(
+                styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
+            )
 
 
 @command("accept", transcripts)
@@ -483,7 +496,14 @@ def list_quarantine(invocation: Invocation) -> None:
     """List quarantined conversations, and those that were refused."""
     with invocation.reader() as engine:
         found = engine.transcripts.quarantined()
-    invocation.emit("quarantine list", print_quarantine, {"items": [_quarantine_json(one) for one in found]})
+    data: Data = {"items": [_quarantine_json(one) for one in found]}
+    if screen := invocation.answer("quarantine list", data):
+        if not data["items"]:
+            screen.line("Nothing is quarantined.")
+            return
+        columns = f"{_DECIDED}, next to=neighbour, session:key"
+        screen.items(data["items"], columns, neighbour=lambda item: item["beside"] or "", session=session_name)
+        screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", quarantine)
@@ -533,30 +553,6 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
 
 
 _DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
-
-
-def print_transcripts(screen: Screen, data: Data) -> None:
-    items = data["items"]
-    if not items:
-        screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
-        return
-    screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
-    for item in items:
-        if item["decision"] == "held":
-            screen.warn(f"{item['id']}: {item['reason']}")
-    if not data["all"]:
-        screen.line(
-            styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
-        )
-
-
-def print_quarantine(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("Nothing is quarantined.")
-        return
-    columns = f"{_DECIDED}, next to=neighbour, session:key"
-    screen.items(data["items"], columns, neighbour=lambda item: item["beside"] or "", session=session_name)
-    screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 def print_pruned(screen: Screen, count: int) -> None:

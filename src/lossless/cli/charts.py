@@ -375,7 +375,16 @@ def graph(
         click.echo(text.encode(), nl=False)
         return
     write_chart(file, text, invocation.file_path, overwrite=overwrite)
-    invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
+    data: Data = _graph_json(drawn, conversation.id, file, language)
+    if screen := invocation.answer("graph", data):
+        screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
+        largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
+        for row in data["depths"]:
+            whole = max(1, round(_BAR * row["tokens"] / largest))
+            in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
+            bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
+            counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
+            screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
@@ -400,17 +409,6 @@ _HEIGHT = 5
 _BAR = 24
 _MARGIN = 14
 _LEAST = 2
-
-
-def print_graph(screen: Screen, data: Data) -> None:
-    screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
-    largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
-    for row in data["depths"]:
-        whole = max(1, round(_BAR * row["tokens"] / largest))
-        in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-        bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-        counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
-        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
 def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str]) -> None:

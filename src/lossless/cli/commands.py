@@ -48,7 +48,9 @@ class Invocation:
         self.create = False
         #: Whether what is answered was tried on a copy of the archive.
         self.is_dry_run = False
+        self.exit_code = failures.OK
         self._loaded: LoadedSettings | None = None
+        self._shown: tuple[Screen, Data | None] | None = None
 
     @property
     def as_json(self) -> bool:
@@ -177,44 +179,63 @@ class Invocation:
 
         return progress_bar(what, total, in_bytes=in_bytes)
 
+    def answer(
+        self,
+        command: str,
+        data: Data,
+        pagination: Data | None = None,
+        *,
+        ok: bool = True,
+        exit_code: int = failures.INTERNAL,
+    ) -> Screen | None:
+        """Answer a command: print an envelope for a program, else return the screen to show the data on.
+
+        The command ends with the exit code unless all is well.
+        """
+        from lossless.cli.screen import Screen, write_json
+
+        self.finish()
+        self.exit_code = failures.OK if ok else exit_code
+        if self.is_dry_run:
+            data |= {"dryRun": True} | ({"applied": False} if "applied" in data else {})
+        if self.as_json:
+            page = {} if pagination is None else {"pagination": pagination}
+            write_json({"ok": ok, "command": command, "data": data, **page, "meta": self.meta}, pretty=self.pretty)
+            return None
+        for notice in self.loaded.warnings:
+            click.secho(failures.printable(f"Warning: {notice}"), fg="yellow", err=True)
+        screen = Screen(self.loaded.settings.timezone, self.rule, is_dry_run=self.is_dry_run)
+        if self.is_dry_run:
+            screen.note("A dry run: this is what would happen.")
+        self._shown = screen, pagination
+        return screen
+
+    def finish(self) -> int:
+        """End what a person sees of an answer; the exit code."""
+        if self._shown is not None:
+            (screen, pagination), self._shown = self._shown, None
+            if self.is_dry_run:
+                screen.unchanged("Leave --dry-run out to do it.")
+            if pagination is not None:
+                screen.footer(pagination)
+        return self.exit_code
+
     def emit(
         self,
         command: str,
-        view: Callable[[Screen, Data], None] | str | None,
+        view: Callable[[Screen, Data], None] | str,
         data: Data,
         pagination: Data | None = None,
         *,
         ok: bool = True,
         exit_code: int = failures.INTERNAL,
     ) -> None:
-        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
-
-        A view may be one sentence with names of the data in braces. Unless all is well, the command ends here.
-        """
-        from lossless.cli.screen import Screen, write_json
-
-        if self.is_dry_run:
-            data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
-        if self.as_json:
-            page = {} if pagination is None else {"pagination": pagination}
-            envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
-            write_json(envelope, pretty=self.pretty)
-        elif view is not None:
-            for notice in self.loaded.warnings:
-                click.secho(failures.printable(f"Warning: {notice}"), fg="yellow", err=True)
-            screen = Screen(self.loaded.settings.timezone, self.rule, is_dry_run=self.is_dry_run)
-            if self.is_dry_run:
-                screen.note("A dry run: this is what would happen.")
+        """Answer a command with a view that is shared, or with one sentence with names of the data in braces."""
+        if screen := self.answer(command, data, pagination, ok=ok, exit_code=exit_code):
             if isinstance(view, str):
                 screen.line(view.format_map(data))
             else:
                 view(screen, data)
-            if self.is_dry_run:
-                screen.unchanged("Leave --dry-run out to do it.")
-            if pagination is not None:
-                screen.footer(pagination)
-        if not ok:
-            raise click.exceptions.Exit(exit_code)
 
 
 def _has_bytes(path: str) -> bool:

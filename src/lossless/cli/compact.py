@@ -255,7 +255,21 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
             owed, state = engine.admin.debt(id_)
             items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
     due = sum(item["state"] == "due" for item in items)
-    invocation.emit("debt", print_pending, {"items": items, "due": due})
+    data: Data = {"items": items, "due": due}
+    if screen := invocation.answer("debt", data):
+        if not data["items"]:
+            screen.line(styled("No compaction is pending.", "green"))
+            return
+        for one in data["items"]:
+            until = one["nextAttemptAfter"] if one["state"] == "waiting" else None
+            shown = styled(one["state"], _STATES.get(one["state"], ""))
+            name = styled(f"{one['conversationId']} {one['sessionKey'] or one['sessionId']}  ", "bold")
+            screen.line(name, shown, "" if until is None else f" until {screen.time(until)}")
+            size = [f"{one[name]:,}" for name in ("currentTokenCount", "tokenBudget") if one[name] is not None]
+            sizes = f", {' of '.join(size)} tokens" if size else ""
+            screen.line(f"  {one['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(one['requestedAt'])}")
+            if one["lastFailureSummary"]:
+                screen.line(f"  {plural(one['retryAttempts'], 'try')} failed: {one['lastFailureSummary']}")
 
 
 _DEBT_FIELDS = (
@@ -287,7 +301,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
         id_, browse = id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
-    data = {
+    data: Data = {
         "conversationId": id_,
         "since": start,
         "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
@@ -401,22 +415,6 @@ def print_worker(screen: Screen, data: Data) -> None:
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-def print_pending(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line(styled("No compaction is pending.", "green"))
-        return
-    for item in data["items"]:
-        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
-        state = styled(item["state"], _STATES.get(item["state"], ""))
-        name = styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold")
-        screen.line(name, state, "" if until is None else f" until {screen.time(until)}")
-        size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
-        sizes = f", {' of '.join(size)} tokens" if size else ""
-        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
-        if item["lastFailureSummary"]:
-            screen.line(f"  {plural(item['retryAttempts'], 'try')} failed: {item['lastFailureSummary']}")
 
 
 _STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
@@ -682,7 +680,28 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
         data, planned = run.plan(engine, target, writer)
     if run.is_real and (planned or run.has_follow_up):
         data |= run.carry_out(invocation, asked, planned, writer)
-    invocation.emit("backfill", _print_backfill, data, ok=all(item.get("ok", True) for item in data["items"]))
+    if screen := invocation.answer("backfill", data, ok=all(item.get("ok", True) for item in data["items"])):
+        if data["dryRun"]:
+            _print_plan(screen, data)
+        else:
+            screen.items(
+                data["items"],
+                "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
+                "after=tokensAfter:count, roots:count, how it ended=reason:rest",
+                conversation=lambda item: item["sessionKey"] or item["conversationId"],
+            )
+            counted = plural(data["conversations"], "conversation")
+            screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
+            for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+                helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+                screen.warn(f"The model failed ({failure}). {helps}")
+        _print_follow_up(screen, data)
+        if data["backup"]:
+            back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+            screen.note(f"The copy from before is {data['backup']}; {back}")
+        if data["dryRun"] and (data["summaries"] or data["title"] or data["transplant"]):
+            screen.note(f"Written by: {data['writer']}.")
+            screen.unchanged()
 
 
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
@@ -695,30 +714,6 @@ def _unfolded(one: BackfillPlan) -> int:
 
 def _named(one: BackfillPlan) -> Data:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
-
-
-def _print_backfill(screen: Screen, data: Data) -> None:
-    if data["dryRun"]:
-        _print_plan(screen, data)
-    else:
-        screen.items(
-            data["items"],
-            "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
-            "after=tokensAfter:count, roots:count, how it ended=reason:rest",
-            conversation=lambda item: item["sessionKey"] or item["conversationId"],
-        )
-        counted = plural(data["conversations"], "conversation")
-        screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
-        for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
-            helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
-            screen.warn(f"The model failed ({failure}). {helps}")
-    _print_follow_up(screen, data)
-    if data["backup"]:
-        back = "`lcm undo` takes back the last one, `lcm restore` all of it."
-        screen.note(f"The copy from before is {data['backup']}; {back}")
-    if data["dryRun"] and (data["summaries"] or data["title"] or data["transplant"]):
-        screen.note(f"Written by: {data['writer']}.")
-        screen.unchanged()
 
 
 def _print_plan(screen: Screen, data: Data) -> None:

@@ -66,7 +66,7 @@ def show_settings(invocation: Invocation) -> None:
     Passwords in addresses are masked.
     """
     loaded = invocation.loaded
-    data = {
+    data: Data = {
         "raw": _setting_json(dict(loaded.config)),
         "effective": _setting_json(to_config(loaded.settings)),
         "sources": {key: str(source) for key, source in loaded.sources.items() if source.kind != "default"},
@@ -76,7 +76,17 @@ def show_settings(invocation: Invocation) -> None:
         ],
         "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
     }
-    invocation.emit("config.show", print_settings, data)
+    if screen := invocation.answer("config.show", data):
+        sources = data["sources"]
+        rows: list[tuple[str, str, str]] = []
+        for group, value in data["effective"].items():
+            inner = value if isinstance(value, dict) else {"": value}
+            for name, item in inner.items():
+                path = f"{group}.{name}" if name else group
+                rows.append((path, _json(item), sources.get(path, "")))
+        screen.table(("setting", ("value", "rest"), "from"), rows)
+        for warning in data["diagnostics"]:
+            screen.line(styled(f"{warning['name']} ", "yellow"), f"{warning['message']} (from {warning['source']})")
 
 
 @command("get", config, short_help="Show one setting.")
@@ -94,14 +104,15 @@ def get_setting(invocation: Invocation, path: str) -> None:
         sources = [source for key, source in loaded.sources.items() if key.startswith(f"{group}.")]
     else:
         raise _unknown(path, "not_found")
-    data = {
+    data: Data = {
         "path": path,
         "isSet": bool(given),
         "rawValue": _setting_json(given[0]) if given else None,
         "effectiveValue": _setting_json(effective),
         "source": ", ".join(sorted(set(map(str, sources)))),
     }
-    invocation.emit("config.get", print_setting, data)
+    if screen := invocation.answer("config.get", data):
+        screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
 
 
 def _unknown(path: str, code: str) -> failures.CommandFailed:
@@ -142,7 +153,7 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
             failure.exit_code = failures.BAD_ARGUMENTS
             raise failure from None
     key, before, after, backup = written
-    data = {
+    data: Data = {
         "path": key,
         "oldValue": _setting_json(before),
         "newValue": _setting_json(after),
@@ -152,7 +163,14 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
     invocation.is_dry_run = dry_run
     if not dry_run:
         invocation.config = str(file)
-    invocation.emit("config.set", print_setting_change, data)
+    if screen := invocation.answer("config.set", data):
+        old, new = ("default" if data[key] is None else _json(data[key]) for key in ("oldValue", "newValue"))
+        screen.line(styled(f"{data['path']} ", "bold"), f"{old} → {new}")
+        is_new = not data["backupPath"] and not data.get("dryRun")
+        copied = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)" * is_new
+        screen.note(f"in {data['configPath']}{copied}")
+        if old != new:
+            screen.undo(f"lcm config set {data['path']} {shlex.quote(old)}")
 
 
 def config_file(invocation: Invocation) -> Path:
@@ -200,34 +218,6 @@ def completion(ctx: click.Context, shell: str | None) -> None:
     if name == "bash":  # session keys have colons, at which bash would begin another word
         click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}")
     click.echo(found(ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source())
-
-
-def print_settings(screen: Screen, data: Data) -> None:
-    """Every setting with its value and, unless it is the default, its source."""
-    sources = data["sources"]
-    rows: list[tuple[str, str, str]] = []
-    for key, value in data["effective"].items():
-        inner = value if isinstance(value, dict) else {"": value}
-        for name, item in inner.items():
-            path = f"{key}.{name}" if name else key
-            rows.append((path, _json(item), sources.get(path, "")))
-    screen.table(("setting", ("value", "rest"), "from"), rows)
-    for notice in data["diagnostics"]:
-        screen.line(styled(f"{notice['name']} ", "yellow"), f"{notice['message']} (from {notice['source']})")
-
-
-def print_setting(screen: Screen, data: Data) -> None:
-    screen.line(_json(data["effectiveValue"]), styled(f"  from {data['source']}", "dim"))
-
-
-def print_setting_change(screen: Screen, data: Data) -> None:
-    before, after = ("default" if data[key] is None else _json(data[key]) for key in ("oldValue", "newValue"))
-    screen.line(styled(f"{data['path']} ", "bold"), f"{before} → {after}")
-    is_new = not data["backupPath"] and not data.get("dryRun")
-    backup = f"; the old file is {data['backupPath']}" if data["backupPath"] else " (new file)" * is_new
-    screen.note(f"in {data['configPath']}{backup}")
-    if before != after:
-        screen.undo(f"lcm config set {data['path']} {shlex.quote(before)}")
 
 
 def _json(value: Any) -> str:
@@ -376,8 +366,22 @@ def model(ctx: click.Context) -> None:
         invocation.format = invocation.format or "table"
         summariser = Summariser(invocation.loaded.settings)
         items = [_candidate_json(summariser, one) | _price_json(invocation, one) for one in summariser.candidates()]
-        data = {"configured": bool(items), "writer": writer_name(invocation.loaded.settings), "items": items}
-        invocation.emit("model", print_model, data)
+        data: Data = {"configured": bool(items), "writer": writer_name(invocation.loaded.settings), "items": items}
+        if screen := invocation.answer("model", data):
+            if not data["items"]:
+                screen.line("No model writes summaries: they are made of the text itself, at no cost.")
+            for number, item in enumerate(data["items"]):
+                screen.title(item["name"], "" if number == 0 else "asked if the one before fails")
+                rows = [
+                    ("address", item["address"]),
+                    ("key", item["keyFrom"] or "none"),
+                    ("price", _price_text(item["price"])),
+                ]
+                screen.fields([*rows, ("price", _price_text(item["price"])), ("problem", item.get("problem"))])
+            screen.gap()
+            screen.line("Choose one:  lcm model use openai/gpt-5-mini  (or ollama/…, claude, URL, none)")
+            if data["items"]:
+                screen.line("Try it:      lcm model test")
 
 
 @command("use", model, short_help="Let another model write summaries.")
@@ -545,19 +549,6 @@ def _save_model(invocation: Invocation, value: str | None, base_url: str) -> Dat
     return {"saved": True, "configPath": str(file), "overriddenBy": variables}
 
 
-def print_model(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No model writes summaries: they are made of the text itself, at no cost.")
-    for number, item in enumerate(data["items"]):
-        screen.title(item["name"], "" if number == 0 else "asked if the one before fails")
-        rows = [("address", item["address"]), ("key", item["keyFrom"] or "none"), ("price", _price_text(item["price"]))]
-        screen.fields(rows + ([("problem", item["problem"])] if item.get("problem") else []))
-    screen.gap()
-    screen.line("Choose one:  lcm model use openai/gpt-5-mini  (or ollama/…, claude, URL, none)")
-    if data["items"]:
-        screen.line("Try it:      lcm model test")
-
-
 def print_model_use(screen: Screen, data: Data) -> None:
     """What a model said to the sample, what it costs, and where it was saved."""
     if data["name"] is None:
@@ -610,13 +601,30 @@ def check_models(invocation: Invocation, no_call: bool) -> None:
         for candidate in summariser.candidates()
     ]
     answers = [item["name"] for item in items if item.get("ok")]
-    data = {
+    data: Data = {
         "configured": bool(items),
         "summaries": "written" if items else "extracted",
         "writer": answers[0] if answers else items[0]["name"] if items else EXTRACTIVE_MODEL,
         "items": items,
     }
-    invocation.emit("model.test", print_model_test, data, ok=no_call or not items or bool(answers))
+    if screen := invocation.answer("model.test", data, ok=no_call or not items or bool(answers)):
+        if not data["configured"]:
+            screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
+            screen.line("Choose one with `lcm model use PROVIDER/MODEL`, or with LCM_SUMMARY_MODEL.")
+            return
+        for one in data["items"]:
+            screen.title(one["name"], f"named by {one['namedBy']}")
+            known = (("Address", one["address"]), ("Key", one["keyFrom"]))
+            screen.fields(known)
+            if one.get("problem"):
+                screen.line(styled("  cannot be asked: ", "red"), one["problem"])
+            elif one.get("ok"):
+                used = f"{one['inputTokens']} + {one['outputTokens']} tokens, cost {one['cost']}"
+                screen.line(styled("  answers ", "green"), f"in {one['seconds']:.1f} s: {one['answer']}  ({used})")
+            elif "ok" in one:
+                screen.line(
+                    styled("  no answer ", "red"), f"({one['error']}, {one['seconds']:.1f} s): {one['message']}"
+                )
 
 
 def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> Data:
@@ -646,21 +654,3 @@ def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Pr
     known = {"ok": True, "seconds": round(time.monotonic() - started, 3), "answer": preview(answer.text)}
     used = pick_json(answer.usage, "input_tokens", "output_tokens")
     return {**known, **used, "cost": format_cost(answer.usage.cost)}
-
-
-def print_model_test(screen: Screen, data: Data) -> None:
-    if not data["configured"]:
-        screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
-        screen.line("Choose one with `lcm model use PROVIDER/MODEL`, or with LCM_SUMMARY_MODEL.")
-        return
-    for item in data["items"]:
-        screen.title(item["name"], f"named by {item['namedBy']}")
-        known = (("Address", item["address"]), ("Key", item["keyFrom"]))
-        screen.fields(known)
-        if item.get("problem"):
-            screen.line(styled("  cannot be asked: ", "red"), item["problem"])
-        elif item.get("ok"):
-            used = f"{item['inputTokens']} + {item['outputTokens']} tokens, cost {item['cost']}"
-            screen.line(styled("  answers ", "green"), f"in {item['seconds']:.1f} s: {item['answer']}  ({used})")
-        elif "ok" in item:
-            screen.line(styled("  no answer ", "red"), f"({item['error']}, {item['seconds']:.1f} s): {item['message']}")

@@ -280,7 +280,14 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
-    invocation.emit("new", print_new, to_json(report) | {"sessionKey": conversation.session_key})
+    data: Data = to_json(report) | {"sessionKey": conversation.session_key}
+    if screen := invocation.answer("new", data):
+        sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
+        if not data["messages"] and not data["summaries"]:
+            screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
+            return
+        screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
+        screen.line(f"  {message_counts(data)} left the context and stay in the archive")
 
 
 @command("reset")
@@ -297,8 +304,17 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     closed = conversation.id if fresh.id != conversation.id else None
-    data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
-    invocation.emit("reset", print_reset, data)
+    data: Data = {
+        "conversationId": fresh.id,
+        **pick_json(fresh, "session_key", "session_id"),
+        "closedConversationId": closed,
+    }
+    if screen := invocation.answer("reset", data):
+        if data["closedConversationId"] is None:
+            screen.line(f"Conversation {data['conversationId']} has no messages: it is fresh and stays.")
+            return
+        screen.title(f"Conversation {data['closedConversationId']} is closed")
+        screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")
 
 
 _BAR = 20
@@ -389,20 +405,3 @@ def print_pins(screen: Screen, data: Data) -> None:
     elif not data["items"]:
         screen.note("There are no pins.")
     screen.items(data["items"], "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
-
-
-def print_new(screen: Screen, data: Data) -> None:
-    sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
-    if not data["messages"] and not data["summaries"]:
-        screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
-        return
-    screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
-    screen.line(f"  {message_counts(data)} left the context and stay in the archive")
-
-
-def print_reset(screen: Screen, data: Data) -> None:
-    if data["closedConversationId"] is None:
-        screen.line(f"Conversation {data['conversationId']} has no messages: it is fresh and stays.")
-        return
-    screen.title(f"Conversation {data['closedConversationId']} is closed")
-    screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")

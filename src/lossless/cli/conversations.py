@@ -55,7 +55,15 @@ def list_conversations(invocation: Invocation, paging: Paging) -> None:
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
     pages = paging.pagination(page)
-    invocation.emit("conversations.list", print_conversations, {"items": items}, pages)
+    data: Data = {"items": items}
+    if screen := invocation.answer("conversations.list", data, pages):
+        is_titled = any(item["title"] for item in data["items"])
+        screen.items(
+            data["items"],
+            f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
+            "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
+            session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
+        )
 
 
 @command("show", conversations)
@@ -126,7 +134,17 @@ def list_messages(
         id_ = target.need_id(engine)
         page = engine.browse.messages(id_, paging.limit, paging.start, **filters, whole=include_content)
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", print_messages, {"items": items}, paging.pagination(page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("messages.list", data, paging.pagination(page)):
+        screen.items(
+            data["items"],
+            "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
+            role=lambda item: role_text(item["role"]),
+            text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
+        )
+        for item in data["items"]:
+            if "content" in item:
+                _print_message_text(screen, item)
 
 
 @command("tail", messages)
@@ -144,7 +162,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         tail = engine.browse.tails([id_], limit, cap)[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
-    data = {
+    data: Data = {
         "conversationId": id_,
         "limits": {"count": limit, "maxTokens": cap},
         "selected": {
@@ -156,7 +174,15 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
         "messages": options.rows_json(rows, whole=True),
     }
-    invocation.emit("messages.tail", print_tail, data)
+    if screen := invocation.answer("messages.tail", data):
+        selected, limits, whole = data["selected"], data["limits"], data["conversation"]
+        most = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
+        screen.title(f"Fresh tail of conversation {data['conversationId']}")
+        shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
+        every = f"{whole['messages']:,} and {whole['tokens']:,}"
+        screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{most}")
+        for message in data["messages"]:
+            _print_message_text(screen, message)
 
 
 @command("show", messages)
@@ -216,7 +242,19 @@ def list_summaries(
             paging.limit, paging.start, conversation_id=id_, **filters, whole=include_content
         )
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", print_summaries, {"items": items}, paging.pagination(page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("summaries.list", data, paging.pagination(page)):
+        one = len({item["conversationId"] for item in data["items"]}) == 1
+        screen.items(
+            data["items"],
+            f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
+            "up to=coverageAt:date, text=preview:rest",
+        )
+        for item in data["items"]:
+            if "content" in item:
+                screen.gap()
+                screen.title(item["summaryId"])
+                screen.prose(item["content"])
 
 
 @command("show", summaries)
@@ -258,7 +296,27 @@ def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging)
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
         items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
-    invocation.emit("list", print_list, {"items": items}, paging.pagination(page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("list", data, paging.pagination(page)):
+        is_wide = screen.width >= _WIDE
+
+        def about(item: Data) -> Text:
+            words = item["firstWords"]
+            return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
+
+        def session(item: Data) -> Text:
+            name = session_name(item)
+            if screen.width < _WIDEST:
+                name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
+            return styled(name, "dim")
+
+        screen.items(
+            data["items"],
+            "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
+            f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
+            conversation=about,
+            session=session,
+        )
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -299,7 +357,7 @@ def show(invocation: Invocation, name: str, details: bool, full: bool, span: Tim
         row = engine.browse.conversation(id_)
     assert row is not None
     messages = options.rows_json(page.rows[::-1], whole=True)
-    data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
+    data: Data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
     invocation.emit("show", print_shown, data, paging.pagination(page))
 
 
@@ -346,42 +404,9 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
 
 
-def print_conversations(screen: Screen, data: Data) -> None:
-    is_titled = any(item["title"] for item in data["items"])
-    screen.items(
-        data["items"],
-        f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
-        "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
-        session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
-    )
-
-
 def session_name(item: Data) -> str:
     """What a conversation is called in commands."""
     return str(item["sessionKey"] or item["sessionId"])
-
-
-def print_list(screen: Screen, data: Data) -> None:
-    """One line for each conversation: what it is about, whose it is, how long it is, and its days."""
-    is_wide = screen.width >= _WIDE
-
-    def about(item: Data) -> Text:
-        words = item["firstWords"]
-        return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
-
-    def session(item: Data) -> Text:
-        name = session_name(item)
-        if screen.width < _WIDEST:
-            name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
-        return styled(name, "dim")
-
-    screen.items(
-        data["items"],
-        "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
-        f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
-        conversation=about,
-        session=session,
-    )
 
 
 #: From these widths on, lists have more columns, and whole session keys.
@@ -452,35 +477,11 @@ def print_conversation(screen: Screen, data: Data) -> None:
         screen.prose(ingest["blockedReason"])
 
 
-def print_messages(screen: Screen, data: Data) -> None:
-    """One line for each message, then the whole texts when they were asked for."""
-    screen.items(
-        data["items"],
-        "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
-        role=lambda item: role_text(item["role"]),
-        text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
-    )
-    for item in data["items"]:
-        if "content" in item:
-            _print_message_text(screen, item)
-
-
 def _print_message_text(screen: Screen, item: Data) -> None:
     screen.gap()
     screen.speaker(item["messageId"], item["role"], screen.time(item["createdAt"]), *item.get("tools", ()))
     if text := item["content"].rstrip("\n"):
         screen.prose(text)
-
-
-def print_tail(screen: Screen, data: Data) -> None:
-    selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-    cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
-    screen.title(f"Fresh tail of conversation {data['conversationId']}")
-    shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
-    every = f"{whole['messages']:,} and {whole['tokens']:,}"
-    screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{cap}")
-    for item in data["messages"]:
-        _print_message_text(screen, item)
 
 
 def print_message(screen: Screen, data: Data) -> None:
@@ -515,21 +516,6 @@ def print_message(screen: Screen, data: Data) -> None:
         kind = "Earlier text" if version["kind"] == "earlier" else "Shortened by the host"
         screen.line(styled(f"{kind}, kept {screen.time(version['at'])}", "bold"))
         screen.prose(version["content"] or "(no text)")
-
-
-def print_summaries(screen: Screen, data: Data) -> None:
-    """One line for each summary, then the whole texts when they were asked for."""
-    one = len({item["conversationId"] for item in data["items"]}) == 1
-    screen.items(
-        data["items"],
-        f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
-        "up to=coverageAt:date, text=preview:rest",
-    )
-    for item in data["items"]:
-        if "content" in item:
-            screen.gap()
-            screen.title(item["summaryId"])
-            screen.prose(item["content"])
 
 
 def print_summary(screen: Screen, data: Data) -> None:

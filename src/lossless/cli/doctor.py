@@ -185,7 +185,24 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
-    invocation.emit("doctor.clean", print_clean, data)
+    if screen := invocation.answer("doctor.clean", data):
+        screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
+        removed = data["done"]
+        if removed is None:
+            for item in data["items"]:
+                for row in item["conversations"]:
+                    name = row["sessionKey"] or row["sessionId"]
+                    rest = f" {name}: {plural(row['messages'], 'message')}, {format_bytes(row['bytes'])}"
+                    screen.line(styled(f"- {item['filter']} ", "red"), f"#{row['conversationId']}{rest}")
+                if (more := item["count"] - len(item["conversations"])) > 0:
+                    screen.note(f"  {item['filter']}: and {more:,} more")
+            screen.unchanged("--apply FILTER deletes, after a backup.")
+            return
+        screen.line(styled(f"{plural(removed['conversations'], 'conversation')} deleted.", "bold green"))
+        if removed["backup"]:
+            screen.note(f"The copy from before is {removed['backup']}.")
+        if removed["refusal"]:
+            screen.warn(f"The room was not given back: {removed['refusal']}")
 
 
 @command("maintenance", doctor, short_help="List or close stuck compactions.")
@@ -208,7 +225,19 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
         text = describe_close(work)
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    invocation.emit("doctor.maintenance", print_maintenance, data)
+    if screen := invocation.answer("doctor.maintenance", data):
+        if not data["items"]:
+            screen.line("No compaction is pending.")
+        screen.items(
+            data["items"],
+            "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+            state=lambda item: (
+                f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
+                f"{', stuck' if item['isStuck'] else ''}"
+            ),
+        )
+        if data["applied"]:
+            screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
 
 
 @command("rollover-splits", doctor, short_help="Merge sessions that were split.")
@@ -228,8 +257,17 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
         reports = apply_confirmed(
             invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
-    data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    invocation.emit("doctor.rollover-splits", print_splits, data)
+    data: Data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
+    if screen := invocation.answer("doctor.rollover-splits", data):
+        if not data["items"]:
+            screen.line("No session is split.")
+            return
+        columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
+        screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
+        if data["applied"]:
+            screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+        else:
+            screen.unchanged("--apply merges those that are certain, after a backup.")
 
 
 @command("reindex", doctor, short_help="Rebuild the search index.")
@@ -261,7 +299,26 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
+    if screen := invocation.answer("doctor.reindex", data, ok=is_whole):
+        lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+        screen.line(
+            f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+            f"and lacks or misreads {plural(stale, 'summary')}."
+        )
+        if data["damaged"]:
+            screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
+        if data["unindexed"]:
+            screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+        if data["losslessClawLost"]:
+            screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
+        if not data["applied"]:
+            screen.unchanged("--apply makes it again.")
+            return
+        done = data["done"]
+        made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary')}"
+        screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+        for id_ in done["unreadable"]:
+            screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
 
 
 @command("rebuild", doctor, short_help="Compute derived values again.")
@@ -277,7 +334,23 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
+    data: Data = {**to_json(found), "applied": is_real}
+    if screen := invocation.answer("doctor.rebuild", data):
+        wrong = {
+            "context": data["contexts"],
+            "summary without its sources": data["withoutSources"],
+            "summary with wrong counts or times": data["miscounted"],
+            "conversation with wrong counters": data["counters"],
+        }
+        for what, ids in wrong.items():
+            if ids:
+                screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+        if not any(wrong.values()):
+            screen.line("All that can be derived is as it should be.")
+        elif data["applied"]:
+            screen.line(styled("It was made again.", "bold green"))
+        else:
+            screen.unchanged("--apply makes it again.")
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
@@ -318,14 +391,27 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
         with invocation.progress("Checking messages", total) as advance:
             found = engine.verify(advance)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
-    data = {
+    data: Data = {
         **pick_json(found, "ok", "messages", "summaries"),
         "errors": sum(problem.severity == "error" for problem in problems),
         "warnings": sum(problem.severity == "warning" for problem in problems),
         "byCheck": dict(Counter(problem.check for problem in problems)),
         "problems": to_json(problems[:limit]),
     }
-    invocation.emit("verify", print_verify, data, ok=found.ok)
+    if screen := invocation.answer("verify", data, ok=found.ok):
+        for one in data["problems"]:
+            severity = styled(f"{one['severity']} ", "red" if one["severity"] == "error" else "yellow")
+            screen.line(severity, f"{one['table']} {one['id']}: {one['detail']}")
+        unlisted = data["errors"] + data["warnings"] - len(data["problems"])
+        if unlisted > 0:
+            screen.note(f"and {unlisted:,} more; see them with --limit")
+        if data["problems"]:
+            screen.gap()
+        verdict = styled("All is there.", "bold green")
+        if data["errors"]:
+            verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
+        warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
+        screen.line(verdict, f"{warned} {message_counts(data)} checked.")
 
 
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
@@ -339,7 +425,7 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
     """
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
-    data = {
+    data: Data = {
         "applied": False,
         "tables": list(found.tables),
         "bytesToFree": found.bytes + free if found.tables else 0,
@@ -357,42 +443,23 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "backupBytes": backup.stat().st_size,
             "counts": to_json(counts),
         }
-    invocation.emit("adopt", print_adopt, data)
+    if screen := invocation.answer("adopt", data):
+        if not data["tables"]:
+            screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
+            return
+        tables = ", ".join(data["tables"])
+        if not data["applied"]:
+            room_text, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
+            screen.line(f"{tables}: about {room_text} of {whole} can be freed.")
+            screen.unchanged("`lcm adopt --apply` makes a copied and does it.")
+            return
+        sizes_text = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
+        screen.title(f"{format_bytes(data['bytesFreed'])} freed", sizes_text)
+        copied = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
+        screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", copied)))
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
-
-
-def print_verify(screen: Screen, data: Data) -> None:
-    for problem in data["problems"]:
-        severity = styled(f"{problem['severity']} ", "red" if problem["severity"] == "error" else "yellow")
-        screen.line(severity, f"{problem['table']} {problem['id']}: {problem['detail']}")
-    unlisted = data["errors"] + data["warnings"] - len(data["problems"])
-    if unlisted > 0:
-        screen.note(f"and {unlisted:,} more; see them with --limit")
-    if data["problems"]:
-        screen.gap()
-    verdict = styled("All is there.", "bold green")
-    if data["errors"]:
-        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
-    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
-    screen.line(verdict, f"{warned} {message_counts(data)} checked.")
-
-
-def print_adopt(screen: Screen, data: Data) -> None:
-    if not data["tables"]:
-        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-        return
-    tables = ", ".join(data["tables"])
-    if not data["applied"]:
-        free, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
-        screen.line(f"{tables}: about {free} of {whole} can be freed.")
-        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
-        return
-    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
-    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
-    backup = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
-    screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", backup)))
 
 
 _SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
@@ -425,93 +492,6 @@ def print_examination(screen: Screen, data: Data) -> None:
         if warnings:
             verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
-
-
-def print_clean(screen: Screen, data: Data) -> None:
-    screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
-    report = data["done"]
-    if report is None:
-        for item in data["items"]:
-            for held in item["conversations"]:
-                name = held["sessionKey"] or held["sessionId"]
-                rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
-                screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
-            if (more := item["count"] - len(item["conversations"])) > 0:
-                screen.note(f"  {item['filter']}: and {more:,} more")
-        screen.unchanged("--apply FILTER deletes, after a backup.")
-        return
-    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
-    if report["backup"]:
-        screen.note(f"The copy from before is {report['backup']}.")
-    if report["refusal"]:
-        screen.warn(f"The room was not given back: {report['refusal']}")
-
-
-def print_maintenance(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No compaction is pending.")
-    screen.items(
-        data["items"],
-        "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
-        state=lambda item: (
-            f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
-            f"{', stuck' if item['isStuck'] else ''}"
-        ),
-    )
-    if data["applied"]:
-        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
-
-
-def print_reindex(screen: Screen, data: Data) -> None:
-    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
-    screen.line(
-        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
-        f"and lacks or misreads {plural(stale, 'summary')}."
-    )
-    if data["damaged"]:
-        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
-    if data["unindexed"]:
-        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
-    if data["losslessClawLost"]:
-        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
-    if not data["applied"]:
-        screen.unchanged("--apply makes it again.")
-        return
-    done = data["done"]
-    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary')}"
-    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
-    for id_ in done["unreadable"]:
-        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
-
-
-def print_rebuild(screen: Screen, data: Data) -> None:
-    found = {
-        "context": data["contexts"],
-        "summary without its sources": data["withoutSources"],
-        "summary with wrong counts or times": data["miscounted"],
-        "conversation with wrong counters": data["counters"],
-    }
-    for what, ids in found.items():
-        if ids:
-            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
-    if not any(found.values()):
-        screen.line("All that can be derived is as it should be.")
-    elif data["applied"]:
-        screen.line(styled("It was made again.", "bold green"))
-    else:
-        screen.unchanged("--apply makes it again.")
-
-
-def print_splits(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No session is split.")
-        return
-    columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
-    screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
-    if data["applied"]:
-        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
-    else:
-        screen.unchanged("--apply merges those that are certain, after a backup.")
 
 
 def print_absent(screen: Screen, data: Data) -> None:

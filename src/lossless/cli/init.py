@@ -54,7 +54,7 @@ def show_overview(invocation: Invocation) -> None:
         invocation.emit("overview", print_overview, _archive_json(invocation))
         return
     found = _find(invocation)
-    data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
+    data: Data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
     invocation.emit("overview", print_overview, data)
     if _can_ask(invocation):
         click.echo(err=True)
@@ -196,7 +196,7 @@ class _Setup:
             self._say("", "Nothing was changed (--dry-run). It would:", f"  import {count}")
             self._say(*(f"  connect {host}" for host in hosts))
             self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
-            self.invocation.emit("init", None, self.data)
+            self.invocation.answer("init", self.data)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -345,7 +345,7 @@ class _Setup:
             where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
             self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
             self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
-        self.invocation.emit("init", None, self.data, ok=not self.problems)
+        self.invocation.answer("init", self.data, ok=not self.problems)
 
     def _say(self, *lines: str) -> None:
         if not self.invocation.as_json:

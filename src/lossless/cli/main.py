@@ -33,7 +33,7 @@ class Root(LazyGroup):
         invocation = Invocation()
         more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm", "terminal_width": _help_width()}
         try:
-            code = super().main(arguments, **more)
+            code = super().main(arguments, **more) or invocation.finish()
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
             code = _failed(as_failure(error), invocation, arguments)

@@ -183,7 +183,7 @@ def _search(
     rest = found.cursor if found.truncated else None
     shown = {"limit": found.request.limit, "returned": len(found.hits)}
     pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
-    data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
+    data: Data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     is_partial = found.next is not None and found.next.is_any
     invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)
 
@@ -231,8 +231,20 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
-    invocation.emit("recall", print_evidence, data)
+    data: Data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    if screen := invocation.answer("recall", data):
+        days: dict[tuple[str, int, str | None], list[Data]] = {}
+        for quote in data["evidence"]:
+            place = screen.date(quote["createdAt"]), quote["conversationId"], quote["summaryId"]
+            days.setdefault(place, []).append(quote)
+        if data["note"]:
+            screen.note(data["note"])
+        for (day, conversation_id, summary_id), items in days.items():
+            screen.gap()
+            screen.title(day, f"conversation {conversation_id}", summary_id)
+            for quote in sorted(items, key=lambda quote: int(quote["seq"])):
+                screen.speaker(quote["id"], quote["role"], f"[{quote['days']}]" if quote["days"] else "")
+                screen.prose(quote["text"])
 
 
 @command("recent")
@@ -256,7 +268,7 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
         for topic in found.topics
     ]
     view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
-    data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
+    data: Data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
     invocation.emit("recent", view, data)
 
 
@@ -373,7 +385,19 @@ def ask(
         hint, message = "With --no-model the answer is the evidence itself.", f"There is no answer: {details['error']}."
         raise failures.fail("no_answer", message, failures.INTERNAL, hint=hint, **known)
     found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
-    invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
+    data: Data = found | {name: value for name, value in details.items() if name != "error"}
+    if screen := invocation.answer("ask", data):
+        screen.prose(data["answer"], indent=0)
+        if not data["citedIds"]:
+            return
+        screen.gap()
+        rows = (
+            ("From", ", ".join(data["citedIds"])),
+            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
+            ("Asked", ", ".join(data["models"]) or "no model"),
+        )
+        screen.fields(rows)
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
@@ -434,35 +458,5 @@ def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) 
             screen.prose(item["text"])
 
 
-def print_evidence(screen: Screen, data: Data) -> None:
-    """The evidence under the days on which it was said, the best day first."""
-    days: dict[tuple[str, int, str | None], list[Data]] = {}
-    for item in data["evidence"]:
-        place = screen.date(item["createdAt"]), item["conversationId"], item["summaryId"]
-        days.setdefault(place, []).append(item)
-    if data["note"]:
-        screen.note(data["note"])
-    for (day, conversation_id, summary_id), items in days.items():
-        screen.gap()
-        screen.title(day, f"conversation {conversation_id}", summary_id)
-        for item in sorted(items, key=lambda item: int(item["seq"])):
-            screen.speaker(item["id"], item["role"], f"[{item['days']}]" if item["days"] else "")
-            screen.prose(item["text"])
-
-
 def print_text(screen: Screen, data: Data) -> None:
     screen.prose(data["text"], indent=0)
-
-
-def print_answer(screen: Screen, data: Data) -> None:
-    screen.prose(data["answer"], indent=0)
-    if not data["citedIds"]:
-        return
-    screen.gap()
-    rows = (
-        ("From", ", ".join(data["citedIds"])),
-        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-        ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-        ("Asked", ", ".join(data["models"]) or "no model"),
-    )
-    screen.fields(rows)

@@ -111,7 +111,7 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
         with invocation.progress("Copying", size, in_bytes=True) as advance:
             made = engine.backup(place, rolling=rolling, progress=advance)
         damage = engine.admin.damage()
-    data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
+    data: Data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
     invocation.emit("backup", print_backup, data, ok=damage is None)
 
 
@@ -119,8 +119,21 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     found = copies.list_backups(invocation.file_path)
-    data = {"count": len(found), "bytes": sum(item.bytes for item in found), "items": list(map(_backup_json, found))}
-    invocation.emit("backups", print_backups, data)
+    data: Data = {
+        "count": len(found),
+        "bytes": sum(item.bytes for item in found),
+        "items": list(map(_backup_json, found)),
+    }
+    if screen := invocation.answer("backups", data):
+        if not data["items"]:
+            screen.line("There are no backups next to the archive. `lcm backup` makes one.")
+            return
+        screen.items(
+            data["items"],
+            "made=madeAt:time, label, size=bytes:bytes, file:key",
+            file=lambda item: Path(item["path"]).name,
+        )
+        screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
 
 
 @command("restore")
@@ -193,7 +206,25 @@ def size(invocation: Invocation) -> None:
     """
     with invocation.reader() as engine:
         found = engine.admin.size()
-    invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
+    data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
+    if screen := invocation.answer("size", data):
+        whole = data["databaseBytes"] + data["fileBytes"]
+        screen.title(
+            format_bytes(whole),
+            f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
+        )
+        screen.gap()
+        screen.items(
+            data["rows"],
+            "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
+            share=lambda row: _percent(row["bytes"] / (whole or 1)),
+            ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
+        )
+        if not data["isExact"]:
+            screen.warn("Texts were counted, not pages: these are estimates.")
+        if data["couldGo"]:
+            screen.gap()
+            screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 @command("prune")
@@ -300,7 +331,7 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    data = {
+    data: Data = {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
         "sessionFile": str(report.path),
@@ -309,7 +340,18 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "backupPath": to_json(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
-    invocation.emit("rotate", print_rotate, data, ok=is_fine)
+    if screen := invocation.answer("rotate", data, ok=is_fine):
+        sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
+        kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
+        if data["rotated"]:
+            screen.title("Rotated", sizes)
+            rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
+            screen.fields(rows)
+        elif data["reason"] is not None:
+            screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
+        else:
+            screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
+            screen.unchanged("--apply does it.")
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
@@ -407,16 +449,6 @@ def print_backup(screen: Screen, data: Data) -> None:
         screen.note("`lcm verify` lists what is wrong; `lcm backup --list` shows older copies.")
 
 
-def print_backups(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("There are no backups next to the archive. `lcm backup` makes one.")
-        return
-    screen.items(
-        data["items"], "made=madeAt:time, label, size=bytes:bytes, file:key", file=lambda item: Path(item["path"]).name
-    )
-    screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
-
-
 def print_restore(screen: Screen, data: Data) -> None:
     held = message_counts(data["counts"])
     if not data["applied"]:
@@ -433,25 +465,6 @@ def print_restore(screen: Screen, data: Data) -> None:
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
         screen.warn(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.")
-
-
-def print_size(screen: Screen, data: Data) -> None:
-    whole = data["databaseBytes"] + data["fileBytes"]
-    screen.title(
-        format_bytes(whole), f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files"
-    )
-    screen.gap()
-    screen.items(
-        data["rows"],
-        "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
-        share=lambda row: _percent(row["bytes"] / (whole or 1)),
-        ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-    )
-    if not data["isExact"]:
-        screen.warn("Texts were counted, not pages: these are estimates.")
-    if data["couldGo"]:
-        screen.gap()
-        screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 def _percent(share: float) -> str:
@@ -522,20 +535,6 @@ def _lost_text(data: Data) -> str:
     return ", ".join([*found, *([plural(summaries, "summary")] if summaries else [])])
 
 
-def print_rotate(screen: Screen, data: Data) -> None:
-    sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
-    kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
-    if data["rotated"]:
-        screen.title("Rotated", sizes)
-        rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
-        screen.fields(rows)
-    elif data["reason"] is not None:
-        screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
-    else:
-        screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
-        screen.unchanged("--apply does it.")
-
-
 _CHUNK = 1 << 20
 
 
@@ -558,7 +557,15 @@ def list_files(
         page, count, size = engine.browse.files(paging.limit, paging.start, **where)
     data: Data = {"folder": str(vault.root), "total": {"count": count, "bytes": size}}
     data["items"] = [_item(file, vault) for file in page.rows]
-    invocation.emit("files.list", print_files, data, paging.pagination(page))
+    if screen := invocation.answer("files.list", data, paging.pagination(page)):
+        total = data["total"]
+        screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
+        screen.items(
+            data["items"],
+            "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
+            "about=preview:rest",
+            bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
+        )
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
@@ -634,7 +641,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
             done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
             items = engine.browse.files_by_id(done.file_ids)
     vault, failure = invocation.vault, done.failure
-    data = {
+    data: Data = {
         "dryRun": dry_run,
         "models": models,
         "described": len(done.file_ids),
@@ -642,7 +649,16 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
         "stop": None if failure is None else {"code": failure.code, "message": str(failure)},
         "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
     }
-    invocation.emit("files.explore", print_explored, data, ok=failure is None)
+    if screen := invocation.answer("files.explore", data, ok=failure is None):
+        for item in data["items"]:
+            screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
+        waiting = plural(data["left"], "file")
+        if data["dryRun"]:
+            screen.line(f"{waiting} of prose would be described by {', '.join(data['models']) or 'no model'}.")
+            return
+        screen.line(f"Described {plural(data['described'], 'file')}; {waiting} left with the summary made here.")
+        if data["stop"]:
+            screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
 
 
 @command("gc", files, short_help="Delete files that no row refers to.")
@@ -671,14 +687,21 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
     if is_real and orphans:
         with invocation.engine() as engine:
             orphans = engine.admin.delete_orphan_files(orphans)
-    data = {
+    data: Data = {
         "applied": is_real,
         "folder": str(vault.root),
         "count": len(orphans),
         "bytes": sum(orphan.size for orphan in orphans),
         "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
     }
-    invocation.emit("files.gc", print_garbage, data)
+    if screen := invocation.answer("files.gc", data):
+        for item in data["items"]:
+            screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
+        if not data["items"]:
+            screen.line(f"Every file in {data['folder']} has its row, or is younger than an hour.")
+            return
+        what = f"{plural(data['count'], 'file')}, {format_bytes(data['bytes'])}"
+        screen.line(f"Deleted {what}." if data["applied"] else f"{what} without a row; --apply deletes them.")
 
 
 @command("stub", short_help="Store large tool results as files.")
@@ -724,62 +747,25 @@ def stub(
             with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
                 report = engine.admin.stub(work, advance)
             data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
-    invocation.emit("stub", print_stubs, data)
+    if screen := invocation.answer("stub", data):
+        if not data["count"]:
+            screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
+            return
+        if data["reverted"]:
+            what = plural(data["count"], "mark")
+            if data["applied"]:
+                screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
+            else:
+                screen.unchanged("--apply takes them away.", f"{what} would go.")
+            return
+        columns = "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest"
+        screen.items(data["items"], columns)
+        what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
+        if data["applied"]:
+            screen.line(f"{what} got a file in {data['folder']}.")
+            screen.undo("lcm files stub --revert")
+        else:
+            screen.unchanged("--apply gives each a file.", f"{what}.")
 
 
 files.add_command(new_spelling(stub, "stub", "now"))
-
-
-def print_files(screen: Screen, data: Data) -> None:
-    total = data["total"]
-    screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
-    screen.items(
-        data["items"],
-        "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
-        "about=preview:rest",
-        bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
-    )
-
-
-def print_explored(screen: Screen, data: Data) -> None:
-    """The files that are better described now, and why no more of them are."""
-    for item in data["items"]:
-        screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
-    remaining = plural(data["left"], "file")
-    if data["dryRun"]:
-        screen.line(f"{remaining} of prose would be described by {', '.join(data['models']) or 'no model'}.")
-        return
-    screen.line(f"Described {plural(data['described'], 'file')}; {remaining} left with the summary made here.")
-    if data["stop"]:
-        screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
-
-
-def print_garbage(screen: Screen, data: Data) -> None:
-    for item in data["items"]:
-        screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
-    if not data["items"]:
-        screen.line(f"Every file in {data['folder']} has its row, or is younger than an hour.")
-        return
-    what = f"{plural(data['count'], 'file')}, {format_bytes(data['bytes'])}"
-    screen.line(f"Deleted {what}." if data["applied"] else f"{what} without a row; --apply deletes them.")
-
-
-def print_stubs(screen: Screen, data: Data) -> None:
-    if not data["count"]:
-        screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
-        return
-    if data["reverted"]:
-        what = plural(data["count"], "mark")
-        if data["applied"]:
-            screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
-        else:
-            screen.unchanged("--apply takes them away.", f"{what} would go.")
-        return
-    columns = "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest"
-    screen.items(data["items"], columns)
-    what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
-    if data["applied"]:
-        screen.line(f"{what} got a file in {data['folder']}.")
-        screen.undo("lcm files stub --revert")
-    else:
-        screen.unchanged("--apply gives each a file.", f"{what}.")

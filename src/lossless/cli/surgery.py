@@ -153,7 +153,15 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     with invocation.reader() as engine:
         found = engine.surgery.diff(target.need(engine), after, through)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
-    invocation.emit("diff", print_context_diff, data)
+    if screen := invocation.answer("diff", data):
+        if not data["entries"]:
+            screen.line("The context did not change between these points, except for new messages.")
+            return
+        columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
+        counts = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
+        screen.items(data["entries"], columns, **counts)
+        screen.gap()
+        print_diff_lines(screen, data["text"])
 
 
 def _log_entry_json(entry: Any) -> Data:
@@ -274,17 +282,6 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
         screen.note(f"`{back}` takes this back; the copy from before is {report['backup']}.")
 
 
-def print_context_diff(screen: Screen, data: Data) -> None:
-    if not data["entries"]:
-        screen.line("The context did not change between these points, except for new messages.")
-        return
-    columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
-    counts = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
-    screen.items(data["entries"], columns, **counts)
-    screen.gap()
-    print_diff_lines(screen, data["text"])
-
-
 def print_focus(screen: Screen, data: Data) -> None:
     if data.get("text"):
         print_diff_lines(screen, data["text"])
@@ -309,12 +306,6 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
-def _print_operation(screen: Screen, data: Data) -> None:
-    print_diff_lines(screen, data["text"])
-    screen.gap()
-    print_result(screen, data)
-
-
 def operate(
     invocation: Invocation,
     command: str,
@@ -330,7 +321,11 @@ def operate(
     if is_real:
         report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
     shown = to_json(plan) if plan_json is None else plan_json
-    invocation.emit(command, _print_operation, {"plan": shown, "text": plan.text} | result_json(report))
+    data: Data = {"plan": shown, "text": plan.text} | result_json(report)
+    if screen := invocation.answer(command, data):
+        print_diff_lines(screen, data["text"])
+        screen.gap()
+        print_result(screen, data)
 
 
 prompt_dir_option = folder_option(
@@ -416,7 +411,7 @@ def emit_rewrites(
     drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
     is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
     count = sum(len(plan.targets) for plan in plans)
-    data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
+    data: Data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
     data |= how.spending(plans) | (more or {})
     view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
     code = failures.INTERRUPTED if is_stopped else failures.INTERNAL
@@ -536,7 +531,9 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
         {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": found.origin != "built-in"}
         for found in templates.load_templates(_folder(invocation, prompt_dir))
     ]
-    invocation.emit("prompts.list", print_prompts, {"items": items})
+    data: Data = {"items": items}
+    if screen := invocation.answer("prompts.list", data):
+        screen.items(data["items"], "template=name, characters:count, from=origin:rest")
 
 
 @command("show", prompts)
@@ -545,7 +542,11 @@ def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
 def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
     """Show the template NAME."""
     found = templates.load_template(name, _folder(invocation, prompt_dir))
-    invocation.emit("prompts.show", print_prompt, {"name": name, **pick_json(found, "origin", "text")})
+    data: Data = {"name": name, **pick_json(found, "origin", "text")}
+    if screen := invocation.answer("prompts.show", data):
+        screen.title(data["name"], data["origin"])
+        screen.gap()
+        screen.prose(data["text"], 0)
 
 
 @command("export", prompts)
@@ -554,8 +555,12 @@ def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> N
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
     """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
-    data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
-    invocation.emit("prompts.export", print_prompts_export, data | {"all": len(templates.TEMPLATE_NAMES)})
+    data: Data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
+    data = data | {"all": len(templates.TEMPLATE_NAMES)}
+    if screen := invocation.answer("prompts.export", data):
+        skipped = data["all"] - len(data["written"])
+        stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
+        screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
 
 
 @command("diff", prompts)
@@ -569,8 +574,12 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     names = templates.TEMPLATE_NAMES if name is None else (name,)
     pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
     items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
-    data = {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)}
-    invocation.emit("prompts.diff", print_prompts_diff, data)
+    data: Data = {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)}
+    if screen := invocation.answer("prompts.diff", data):
+        if not data["items"]:
+            screen.line("The templates are the built-in ones.")
+        for changed in data["items"]:
+            print_diff_lines(screen, changed["diff"])
 
 
 @command("render", prompts)
@@ -599,9 +608,14 @@ def render_prompt(invocation: Invocation, name: str | None, summary_id: str | No
         with invocation.reader(summariser=summariser) as engine:
             source = engine.surgery.summary_source(summary_id)
             name, filled = templates.template_name(source.depth), engine.surgery.preview_prompt(source)
-    data = {"name": name, "summaryId": summary_id}
+    data: Data = {"name": name, "summaryId": summary_id}
     data |= pick_json(filled, "system", "user", "target_tokens", "temperature")
-    invocation.emit("prompts.render", print_rendered_prompt, data)
+    if screen := invocation.answer("prompts.render", data):
+        screen.title(data["name"], f"about {data['targetTokens']:,} tokens", data["summaryId"])
+        for part in ("system", "user"):
+            screen.gap()
+            screen.line(styled(part, "bold"))
+            screen.prose(data[part])
 
 
 def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
@@ -645,34 +659,3 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
             screen.line(f"{plural(kept, 'new text')} in place, {rest}")
     for reason in data.get("blocked", ()):
         screen.warn(f"Needs --confirm: {reason}")
-
-
-def print_prompts(screen: Screen, data: Data) -> None:
-    screen.items(data["items"], "template=name, characters:count, from=origin:rest")
-
-
-def print_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], data["origin"])
-    screen.gap()
-    screen.prose(data["text"], 0)
-
-
-def print_prompts_export(screen: Screen, data: Data) -> None:
-    skipped = data["all"] - len(data["written"])
-    stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
-    screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
-
-
-def print_prompts_diff(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("The templates are the built-in ones.")
-    for item in data["items"]:
-        print_diff_lines(screen, item["diff"])
-
-
-def print_rendered_prompt(screen: Screen, data: Data) -> None:
-    screen.title(data["name"], f"about {data['targetTokens']:,} tokens", data["summaryId"])
-    for name in ("system", "user"):
-        screen.gap()
-        screen.line(styled(name, "bold"))
-        screen.prose(data[name])
