@@ -20,10 +20,9 @@ import click
 
 from lossless.cli import failures
 from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type, number_option, text_type
-from lossless.cli.conversations import session_name
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
-from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.errors import BadMessage, LosslessError
 from lossless.formats.reading import json_name
 from lossless.ingest import events
@@ -498,12 +497,10 @@ def list_quarantine(invocation: Invocation) -> None:
         found = engine.transcripts.quarantined()
     data: Data = {"items": [_quarantine_json(one) for one in found]}
     if screen := invocation.answer("quarantine list", data):
-        if not data["items"]:
-            screen.line("Nothing is quarantined.")
-            return
-        columns = f"{_DECIDED}, next to=neighbour, session:key"
-        screen.items(data["items"], columns, neighbour=lambda item: item["beside"] or "", session=session_name)
-        screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
+        columns = f"{_DECIDED}, next to=beside:rest, session:key"
+        screen.items(data["items"], columns, none="Nothing is quarantined.", session=session_name)
+        if data["items"]:
+            screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", quarantine)

@@ -164,17 +164,6 @@ _DOT_LEAST, _DOT_MOST = 2.2, 6.0
 _UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-_STYLE = """\
-svg { background: #ffffff; font: 12px ui-sans-serif, system-ui, sans-serif; }
-text { fill: #1f2430; } .dim { fill: #667085; } h1, .head { font-size: 16px; font-weight: 600; }
-.in { fill: #2470d8; } .folded { fill: #cfd6e2; stroke: #8490a4; } g .in + text { fill: #ffffff; }
-.edge { fill: none; stroke: #8490a4; }
-@media (prefers-color-scheme: dark) {
-  svg { background: #14171f; } text { fill: #e6e9f0; } .dim { fill: #97a1b3; }
-  .in { fill: #4c97f5; } .folded { fill: #39414f; stroke: #6b778d; } g .in + text { fill: #0b0d12; }
-  .edge { stroke: #6b778d; }
-}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +178,8 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
+    from lossless.cli.reference import read_text
+
     rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
     margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in rows.values())]))
@@ -200,7 +191,7 @@ def graph_svg(graph: SummaryGraph) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{_safe(graph.title)}">',
         f"<title>{_safe(graph.title)}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{read_text('graph.css')}</style>",
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
     ]

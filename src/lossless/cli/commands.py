@@ -334,7 +334,8 @@ def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[
     return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
-def _store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep what a global option says; the last one wins."""
     if value:
         setattr(ctx.ensure_object(Invocation), str(param.name), value)
 
@@ -346,7 +347,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 
 def _global(*names: str, **more: Any) -> click.Option:
-    return click.Option(names, expose_value=False, **{"callback": _store_global, **more})
+    return click.Option(names, expose_value=False, **{"callback": store_global, **more})
 
 
 GLOBAL_OPTIONS: tuple[click.Option, ...] = (

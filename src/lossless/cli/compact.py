@@ -33,7 +33,7 @@ from lossless.cli.options import (
     target_options,
     usage_error,
 )
-from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.cli.surgery import apply_options, print_diff_lines, prompt_dir_option
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import Pass, expected_tokens
@@ -263,7 +263,7 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
         for one in data["items"]:
             until = one["nextAttemptAfter"] if one["state"] == "waiting" else None
             shown = styled(one["state"], _STATES.get(one["state"], ""))
-            name = styled(f"{one['conversationId']} {one['sessionKey'] or one['sessionId']}  ", "bold")
+            name = styled(f"{one['conversationId']} {session_name(one)}  ", "bold")
             screen.line(name, shown, "" if until is None else f" until {screen.time(until)}")
             size = [f"{one[name]:,}" for name in ("currentTokenCount", "tokenBudget") if one[name] is not None]
             sizes = f", {' of '.join(size)} tokens" if size else ""
@@ -409,7 +409,7 @@ def print_worker(screen: Screen, data: Data) -> None:
     if data.get("prepared"):
         screen.line(styled(f"{plural(data['prepared'], 'summary')} written ahead.", "green"))
     for item in data["items"]:
-        name = item["sessionKey"] or item["sessionId"]
+        name = session_name(item)
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
         sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]

@@ -24,7 +24,7 @@ from lossless.cli.options import (
     usage_error,
     when_option,
 )
-from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, styled, to_json
+from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, session_name, styled, to_json
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
 from lossless.model.messages import ROLES
@@ -346,8 +346,7 @@ def show(invocation: Invocation, name: str, details: bool, full: bool, span: Tim
     with invocation.reader(settings) as engine, engine.browse.reading():
         target = _find_conversation(engine, name)
         if target is None:
-            kind, data = _open_reference(engine, name)
-            invocation.emit("show", print_shown, {"type": kind} | data)
+            invocation.emit("show", print_shown, _open_reference(engine, name))
             return
         id_ = target.need_id(engine)
         if details:
@@ -374,19 +373,19 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
         raise
 
 
-def _open_reference(engine: Engine, name: str) -> tuple[str, Data]:
+def _open_reference(engine: Engine, name: str) -> Data:
     from lossless.recall.results import parse_reference
 
     found = parse_reference(name.removeprefix("#"))
     if found.kind == "message":
         what = "conversation or message" if _NUMBER.fullmatch(name) else "message"
-        return "message", _message_json(engine, found.message_id, what)
+        return {"type": "message"} | _message_json(engine, found.message_id, what)
     if found.kind == "summary":
-        return "summary", _summary_json(engine, found.id)
+        return {"type": "summary"} | _summary_json(engine, found.id)
     from lossless.cli.recall import run_tool
 
     result = run_tool(engine, "lcm_describe", None, {"id": found.id})
-    return "file", result.details | {"text": result.text}
+    return {"type": "file"} | result.details | {"text": result.text}
 
 
 def ago_and_time(screen: Screen, moment: Any) -> str:
@@ -402,11 +401,6 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     }
     arrived = f"{counts['seen']:,} seen, {counts['stored']:,} stored"
     return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
-
-
-def session_name(item: Data) -> str:
-    """What a conversation is called in commands."""
-    return str(item["sessionKey"] or item["sessionId"])
 
 
 #: From these widths on, lists have more columns, and whole session keys.
@@ -428,7 +422,7 @@ def print_shown(screen: Screen, data: Data) -> None:
     screen.title(f"Conversation {item['conversationId']}", item["title"], "" if item["active"] else "closed")
     days = dict.fromkeys(screen.date(item[name]) for name in ("earliestMessageAt", "latestMessageAt"))
     about = f"{plural(item['messageCount'], 'message')}, {' … '.join(days)}"
-    screen.note(f"{item['sessionKey'] or item['sessionId']}  {about}")
+    screen.note(f"{session_name(item)}  {about}")
     for message in data["messages"]:
         text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
         if not data["full"] and len(text) > limit:

@@ -24,7 +24,7 @@ from lossless.cli.commands import (
 from lossless.cli.config import SourceTimes, writer_name
 from lossless.cli.options import ConversationTarget, apply_confirmed, ask_person, budget_option, usage_error
 from lossless.cli.retention import phrases_in
-from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, session_name, styled, to_json
 from lossless.cli.surgery import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
@@ -191,7 +191,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
         if removed is None:
             for item in data["items"]:
                 for row in item["conversations"]:
-                    name = row["sessionKey"] or row["sessionId"]
+                    name = session_name(row)
                     rest = f" {name}: {plural(row['messages'], 'message')}, {format_bytes(row['bytes'])}"
                     screen.line(styled(f"- {item['filter']} ", "red"), f"#{row['conversationId']}{rest}")
                 if (more := item["count"] - len(item["conversations"])) > 0:
@@ -226,11 +226,10 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
     if screen := invocation.answer("doctor.maintenance", data):
-        if not data["items"]:
-            screen.line("No compaction is pending.")
         screen.items(
             data["items"],
             "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+            none="No compaction is pending.",
             state=lambda item: (
                 f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
                 f"{', stuck' if item['isStuck'] else ''}"
@@ -382,9 +381,9 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
 
         invocation.reader().close()  # it must be there
         proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
-        data = {**pick_json(proof, "ok", "files", "bytes"), "found": len(proof.traces)}
-        data |= {"traces": to_json(proof.traces[:limit]), "unreadable": list(proof.unreadable)}
-        invocation.emit("verify absent", print_absent, data, ok=proof.ok)
+        traces = {"found": len(proof.traces), "traces": to_json(proof.traces[:limit])}
+        absence = pick_json(proof, "ok", "files", "bytes", "unreadable") | traces
+        invocation.emit("verify absent", print_absent, absence, ok=proof.ok)
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None

@@ -104,12 +104,10 @@ def _wrapped(text: str, first: int = 0) -> str:
     if not sys.stderr.isatty():
         return printable(text)
     import shutil
-    import textwrap
 
-    wrapper = textwrap.TextWrapper(
-        shutil.get_terminal_size().columns, initial_indent=" " * first, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(wrapper.fill(line) for line in printable(text).split("\n"))[first:]
+    width = shutil.get_terminal_size().columns
+    lines = (click.wrap_text(line, width, " " * first) for line in printable(text).split("\n"))
+    return "\n".join(lines)[first:]
 
 
 def printable(text: str) -> str:

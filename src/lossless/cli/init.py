@@ -226,8 +226,6 @@ class _Setup:
 
     def _choose_hosts(self, here: set[str]) -> list[str]:
         """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""
-        from lossless.cli.init import connect_host
-
         chosen = []
         for host, name in _HOSTS.items():
             is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
@@ -293,8 +291,6 @@ class _Setup:
         self.data["imported"] = dict(counts)
 
     def _connect(self, hosts: Sequence[str]) -> None:
-        from lossless.cli.init import connect_host
-
         for host in hosts:
             try:
                 done = connect_host(self.invocation, host, dry_run=False)

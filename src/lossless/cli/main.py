@@ -130,7 +130,7 @@ OLD_SPELLINGS = {
     "conversations": CommandEntry("conversations:conversations", "list"),
     "messages": CommandEntry("conversations:messages", "show"),
     "summaries": CommandEntry("conversations:summaries", "summary list"),
-    "grep": CommandEntry("recall:grep", "search"),
+    "grep": CommandEntry("recall:search", "search"),
     "describe": CommandEntry("recall:describe", "show"),
     "import-lossless-claw": CommandEntry("transfer:import_lossless_claw_command", "import"),
     **{

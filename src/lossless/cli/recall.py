@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,7 +22,7 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import ConversationTarget, bad_option, combined, gathered, usage_error
+from lossless.cli.options import ConversationTarget, bad_option, gathered, usage_error
 from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_json
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
@@ -95,60 +95,29 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
     return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False, is_owner=True), {}
 
 
-#: How to search; the same for `search` and `grep`.
-_search_options = combined(
-    click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression."),
-    click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters."),
-    click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
-    choice_option(
-        "--in",
-        "search_in",
-        choices=("both", "messages", "summaries", "files"),
-        help="Where to look; files are large payloads that are stored as files.",
-    ),
-    choice_option(
-        "--sort",
-        choices=("recency", "relevance", "hybrid"),
-        help="For words: newest first, best first, or a mix of both.",
-    ),
-)
-
-
 @command("search")
 @words_argument("pattern", "WORDS...", kind=str)
 @options.target_options(required=False)
-@_search_options
-@options.since_options
-@options.limit_option
-@options.cursor_option
-def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
-    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
-
-    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
-    together: lcm search '"exactly this"'.
-    """
-    _search(invocation, "search", pattern, **how)
-
-
-@command("grep")
-@click.argument("pattern")
-@options.target_options(required=False)
-@_search_options
+@click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression.")
+@click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters.")
+@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
+@choice_option(
+    "--in",
+    "search_in",
+    choices=("both", "messages", "summaries", "files"),
+    help="Where to look; files are large payloads that are stored as files.",
+)
+@choice_option(
+    "--sort",
+    choices=("recency", "relevance", "hybrid"),
+    help="For words: newest first, best first, or a mix of both.",
+)
 @options.time_options
 @options.limit_option
 @options.cursor_option
-def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
-    """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
-
-    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
-    words together. The newest come first.
-    """
-    _search(invocation, "grep", pattern, **how)
-
-
-def _search(
+def search(
     invocation: Invocation,
-    command: str,
+    /,
     pattern: str,
     target: ConversationTarget | None,
     regex: bool,
@@ -160,6 +129,11 @@ def _search(
     limit: int,
     cursor: str | None,
 ) -> None:
+    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
+
+    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
+    together: lcm search '"exactly this"'.
+    """
     if not pattern:
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
@@ -185,7 +159,8 @@ def _search(
     pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
     data: Data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     is_partial = found.next is not None and found.next.is_any
-    invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)
+    name = click.get_current_context().info_name or "search"  # as `grep` it has the name of earlier versions
+    invocation.emit(name, partial(print_hits, is_partial=is_partial), data, pagination)
 
 
 def _check_cursor(cursor: str | None) -> None:

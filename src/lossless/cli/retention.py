@@ -28,7 +28,6 @@ from lossless.cli.commands import (
     text_option,
     text_type,
 )
-from lossless.cli.conversations import session_name
 from lossless.cli.options import (
     MAX_LIMIT,
     ConversationTarget,
@@ -41,7 +40,7 @@ from lossless.cli.options import (
     usage_error,
 )
 from lossless.cli.recall import file_page_options, run_tool, tool_settings
-from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, styled, to_json
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, session_name, styled, to_json
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.document import DEFAULT_STUB_BYTES

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from _typeshed import DataclassInstance
+    from rich.console import Console, JustifyMethod
     from rich.text import Text
 
     from lossless.cli.commands import Rule
@@ -183,9 +184,11 @@ class Screen:
         other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out,
         the last ones first. In a pipe everything is there.
         """
+        from rich.cells import cell_len
+
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
-        widths = [max(line.cell_len for row in cells for line in _lines(row[n])) for n in range(len(titles))]
+        widths = [max(cell_len(line) for row in cells for line in row[n].plain.split("\n")) for n in range(len(titles))]
         if sys.stdout.isatty():
             widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
             indents = [len(name) - len(name.lstrip()) for name in titles]
@@ -193,22 +196,22 @@ class Screen:
             cells.insert(1, [styled(" " * indent + "─" * (width - indent), "dim") for indent, width in rules])
         shown = [n for n, width in enumerate(widths) if width]
         for row in cells:
-            parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
-            for line in zip_longest(*parts, fillvalue=""):
-                padded = [safe_text(text).copy() for text in line]
-                for n, text in zip(shown, padded, strict=True):
-                    text.align("right" if kinds[n] == "right" else "left", widths[n])
-                whole = safe_text("  ").join(padded)
+            parts = [_wrapped(self._console, row[n], kinds[n], widths[n]) for n in shown]
+            for line in zip_longest(*parts):
+                texts = (text or safe_text(" " * widths[n]) for n, text in zip(shown, line, strict=True))
+                whole = safe_text("  ").join(texts)
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
 
-    def items(self, items: Sequence[Data], columns: str, **values: Callable[[Data], Any]) -> None:
-        """A table of items, none without items. `columns` are `title=key:kind, …`; the key may be left out.
+    def items(self, items: Sequence[Data], columns: str, none: str = "", **values: Callable[[Data], Any]) -> None:
+        """A table of items, or `none` when there are none. `columns` are `title=key:kind, …`; the key may be left out.
 
         A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
         those of `table`; what is None is blank in a column of the kind `count` or `rest`.
         """
         if not items:
+            if none:
+                self.line(none)
             return
         named = [column.partition(":") for column in columns.split(", ")]
         parts = [(name.partition("=")[0], name.rpartition("=")[2], kind) for name, _, kind in named]
@@ -274,23 +277,11 @@ def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
     return fitted
 
 
-def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
-    """The lines of a cell: its own, and more of a name that is too long for a line."""
-    lines = _lines(text)
-    if all(line.cell_len <= width for line in lines):
-        return lines
-    if kind == "rest":
-        lines = [line.copy() for line in lines]
-        for line in lines:
-            line.truncate(width, overflow="ellipsis")
-        return lines
-    from rich.console import Console
-
-    return list(text.wrap(Console(), width, overflow="fold"))
-
-
-def _lines(text: Text) -> Sequence[Text]:
-    return list(text.split(allow_blank=True)) if "\n" in text.plain else [text]
+def _wrapped(console: Console, text: Text, kind: str, width: int) -> Iterable[Text]:
+    """The lines of a cell, as wide as its column: what is too long is cut, or goes on in the next line."""
+    is_cut = kind == "rest"
+    justify: JustifyMethod = "right" if kind == "right" else "left"
+    return text.wrap(console, width, justify=justify, overflow="ellipsis" if is_cut else "fold", no_wrap=is_cut)
 
 
 def safe_text(value: Any) -> Text:
@@ -319,6 +310,11 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
 def message_counts(counts: Data) -> str:
     """How many messages and summaries there are."""
     return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary')}"
+
+
+def session_name(item: Data) -> str:
+    """What a conversation is called in commands."""
+    return str(item["sessionKey"] or item["sessionId"])
 
 
 def role_text(name: str) -> Text:

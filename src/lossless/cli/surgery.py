@@ -158,7 +158,7 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
             screen.line("The context did not change between these points, except for new messages.")
             return
         columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
-        counts = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
+        counts: Data = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
         screen.items(data["entries"], columns, **counts)
         screen.gap()
         print_diff_lines(screen, data["text"])

@@ -18,9 +18,8 @@ import click
 from lossless.cli import failures
 from lossless.cli.append import again_option, print_pruned
 from lossless.cli.commands import Command, F, Group, Invocation, command, text_option, text_type
-from lossless.cli.conversations import session_name
 from lossless.cli.options import ConversationTarget, complete_sessions, confirm, gathered, session_names, when_option
-from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
