@@ -195,7 +195,7 @@ def append(
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", print_arrivals, intake.data())
+    invocation.answer("append", intake.data(), view=print_arrivals)
 
 
 @dataclass(slots=True)
@@ -338,7 +338,7 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
         "skipped": len(report.skipped),
         "skippedReasons": dict(skipped.most_common(_NAMED)),
     }
-    invocation.emit("sync", print_arrivals, data)
+    invocation.answer("sync", data, view=print_arrivals)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
@@ -361,7 +361,6 @@ def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
 
 
 def print_arrivals(screen: Screen, data: Data) -> None:
-    """What messages came to, those of a window or of lines, of which some may be bad."""
     where = None if data["conversationId"] is None else f"in conversation {data['conversationId']}"
     screen.title(f"{plural(data['stored'], 'message')} stored", where)
     if not data["messages"] and not data.get("badLines"):
@@ -410,7 +409,7 @@ def bootstrap(
     """
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
-    invocation.emit("bootstrap", print_bootstrap, to_json(report), ok=report.status not in _NOT_STORED)
+    invocation.answer("bootstrap", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
 @click.group("transcripts", cls=Group, invoke_without_command=True)
@@ -459,7 +458,7 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
         again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
         epoch = _held_epoch(waiting, *again[:1] or [number_])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
-    invocation.emit("transcripts accept", print_bootstrap, to_json(report), ok=report.status not in _NOT_STORED)
+    invocation.answer("transcripts accept", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
 @command("refuse", transcripts)
@@ -472,7 +471,7 @@ def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
         engine.transcripts.refuse(epoch.conversation_id, epoch.path)
     sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
     refused = replace(epoch, decision="refused", reason="someone refused it")
-    invocation.emit("transcripts refuse", sentence, to_json(refused))
+    invocation.answer("transcripts refuse", to_json(refused), view=sentence)
 
 
 def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
@@ -511,7 +510,7 @@ def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.accept_quarantined(number_)
     sentence = "Conversation {id} is the active one of its session now."
-    invocation.emit("quarantine accept", sentence, to_json(found))
+    invocation.answer("quarantine accept", to_json(found), view=sentence)
 
 
 @command("refuse", quarantine)
@@ -522,7 +521,7 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
     with invocation.engine(dry_run=dry_run) as engine:
         found = engine.transcripts.refuse_quarantined(number_)
     sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
-    invocation.emit("quarantine refuse", sentence, _quarantine_json(found))
+    invocation.answer("quarantine refuse", _quarantine_json(found), view=sentence)
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:

@@ -403,7 +403,6 @@ _LEAST = 2
 
 
 def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str]) -> None:
-    """Columns over time, with the largest value at the top of the axis; too few are no chart."""
     if len(values) < _LEAST:
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
@@ -417,7 +416,6 @@ def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends
 
 
 def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
-    """The size of a context before and after each change: how it grew, and how folds made it small again."""
     if len(history) < _LEAST:
         return
     values = [size for change in history for size in (change["tokensBefore"], change["tokensAfter"])]
@@ -426,7 +424,6 @@ def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
 
 
 def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
-    """What models read and wrote, and what folds took out of contexts, day by day."""
     charts = {
         "Tokens read and written by models, by day": [day["inputTokens"] + day["outputTokens"] for day in days],
         "Tokens that folds took out of contexts, by day": [day["savedTokens"] for day in days],
@@ -478,4 +475,4 @@ def tui(
         raise click.exceptions.Exit(failures.INTERNAL)
     if screenshot is not None:
         write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", "The screen is drawn into {path}", {"path": str(screenshot)})
+        invocation.answer("tui", {"path": str(screenshot)}, view="The screen is drawn into {path}")

@@ -54,17 +54,14 @@ class Invocation:
 
     @property
     def as_json(self) -> bool:
-        """Whether a program reads the answer."""
         return self.format == "json" or (self.format is None and self.rule is None and not sys.stdout.isatty())
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a person watches."""
         return not self.as_json and sys.stderr.isatty()
 
     @property
     def loaded(self) -> LoadedSettings:
-        """The settings that hold here."""
         if self._loaded is None:
             from lossless.settings import load
 
@@ -81,7 +78,6 @@ class Invocation:
 
     @property
     def database_path(self) -> str:
-        """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
         return path if "://" in path else str(_expand_path(path).absolute())
 
@@ -108,7 +104,6 @@ class Invocation:
 
     @property
     def vault(self) -> Vault:
-        """Where the bytes of stored files lie."""
         from lossless.files.vault import open_vault
 
         found = open_vault(self.file_path, self.loaded.settings.large_files_dir)
@@ -185,11 +180,13 @@ class Invocation:
         data: Data,
         pagination: Data | None = None,
         *,
+        view: Callable[[Screen, Data], None] | str = "",
         ok: bool = True,
         exit_code: int = failures.INTERNAL,
     ) -> Screen | None:
         """Answer a command: print an envelope for a program, else return the screen to show the data on.
 
+        A view that several commands share shows it at once; it may be one sentence with names of the data in braces.
         The command ends with the exit code unless all is well.
         """
         from lossless.cli.screen import Screen, write_json
@@ -208,6 +205,10 @@ class Invocation:
         if self.is_dry_run:
             screen.note("A dry run: this is what would happen.")
         self._shown = screen, pagination
+        if callable(view):
+            view(screen, data)
+        elif view:
+            screen.line(view.format_map(data))
         return screen
 
     def finish(self) -> int:
@@ -219,23 +220,6 @@ class Invocation:
             if pagination is not None:
                 screen.footer(pagination)
         return self.exit_code
-
-    def emit(
-        self,
-        command: str,
-        view: Callable[[Screen, Data], None] | str,
-        data: Data,
-        pagination: Data | None = None,
-        *,
-        ok: bool = True,
-        exit_code: int = failures.INTERNAL,
-    ) -> None:
-        """Answer a command with a view that is shared, or with one sentence with names of the data in braces."""
-        if screen := self.answer(command, data, pagination, ok=ok, exit_code=exit_code):
-            if isinstance(view, str):
-                screen.line(view.format_map(data))
-            else:
-                view(screen, data)
 
 
 def _has_bytes(path: str) -> bool:
@@ -305,17 +289,14 @@ def words_argument(
 
 
 def text_option(*names: str, **more: Any) -> Callable[[F], F]:
-    """An option with a text that can be looked up; a default is shown."""
     return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
 
 
 def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
-    """An option with a whole number; a default is shown."""
     return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
 def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
-    """An option with a folder; the command gets a `Path`."""
     from pathlib import Path
 
     kind = click.Path(exists=exists, file_okay=False, path_type=Path)
@@ -323,14 +304,12 @@ def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F],
 
 
 def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
-    """An option with a file, there or not; the command gets a `Path`."""
     from pathlib import Path
 
     return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
 
 
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
-    """An option with one of a few words, the first of them by default."""
     return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
@@ -412,8 +391,6 @@ def command(name: str, group: click.Group | None = None, **more: Any) -> Callabl
 
 
 class Group(Command, click.Group):
-    """A family of commands."""
-
     command_class = Command
 
     def __init__(self, *args: Any, **more: Any) -> None:

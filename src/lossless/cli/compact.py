@@ -103,7 +103,7 @@ def compact(
     if dry_run:
         done += [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
         after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
-        invocation.emit("compact", print_compaction, data | {"tokensBefore": before, "tokensAfter": after})
+        invocation.answer("compact", data | {"tokensBefore": before, "tokensAfter": after}, view=print_compaction)
         return
     with (
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
@@ -130,7 +130,7 @@ def compact(
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, size, until or decision.target_tokens, has_model=has_model)
-    invocation.emit("compact", print_compaction, data, ok=is_small)
+    invocation.answer("compact", data, view=print_compaction, ok=is_small)
 
 
 def _advice(data: Data, conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
@@ -209,14 +209,14 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
                 except ArchiveLocked as error:  # a file that others hold for long is tried again next time
                     click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
                 if data["items"] or data.get("prepared"):
-                    invocation.emit("worker", print_worker, data)
+                    invocation.answer("worker", data, view=print_worker)
                 time.sleep(watch)
         return
     if pending or has_files or is_behind or prepares or (may_ask_model and settings.embedder):
         with invocation.progress("Compacting", pending) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             _run_pending(engine, answer, advance, may_ask_model=may_ask_model)
-    invocation.emit("worker", print_worker, answer)
+    invocation.answer("worker", answer, view=print_worker)
 
 
 def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: bool) -> None:
@@ -318,11 +318,10 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
             **_savings(saved),
         },
     }
-    invocation.emit("cost", print_cost, data)
+    invocation.answer("cost", data, view=print_cost)
 
 
 def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
-    """Every day from the first to the last on which something happened; days in between are there, too."""
     asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
     known = []
     for day in {*asked, *folded}:
@@ -511,7 +510,6 @@ class _BackfillRun:
     yes: bool
 
     def settings(self, invocation: Invocation) -> Settings:
-        """The settings for this command: the model and the numbers that it names."""
         if self.model is None and (self.provider, self.base_url, self.prompt_dir) != (None, None, None):
             raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
         named = ModelChoice(self.model or None, self.provider, self.base_url)

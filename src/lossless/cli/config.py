@@ -185,7 +185,6 @@ def config_file(invocation: Invocation) -> Path:
 
 
 def _setting_json(value: Any) -> Any:
-    """The value without passwords."""
     if isinstance(value, str):
         return mask_passwords(value)
     if isinstance(value, dict):
@@ -233,7 +232,6 @@ class ModelChoice:
     base_url: str | None = None
 
     def settings(self, configured: Settings) -> Settings:
-        """The settings for this command: a model that is named is asked alone, without the fallbacks of others."""
         if self.model is None:
             if self.provider is not None:
                 raise usage_error("--provider says whose model it is: name the model with --model, too.")
@@ -304,11 +302,9 @@ class SourceTimes:
 
     @property
     def name(self) -> str:
-        """What tells a run with these times from others; empty for the ordinary ones."""
         return " ".join([*([] if self.are_shown else ["without times"]), *([self.zone] if self.zone else [])])
 
     def settings(self, configured: Settings) -> Settings:
-        """The settings for this command, with its zone."""
         if self.zone is not None and not is_time_zone(self.zone):
             raise bad_option("--tz", f"{self.zone!r:.80} is not a time zone such as Europe/Berlin")
         if not self.are_shown and self.zone is not None:
@@ -398,7 +394,7 @@ def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool
     """
     invocation.format = invocation.format or "table"
     data = use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
-    invocation.emit("model.use", print_model_use, data)
+    invocation.answer("model.use", data, view=print_model_use)
 
 
 def use_model(
@@ -536,7 +532,6 @@ def _price_json(invocation: Invocation, candidate: ModelCandidate) -> Data:
 
 
 def _save_model(invocation: Invocation, value: str | None, base_url: str) -> Data:
-    """Write the model into the config file; what belongs to another model is taken out."""
     file = config_file(invocation)
     wanted = {"summaryModel": value, "summaryProvider": None, "summaryBaseUrl": base_url or None}
     for key, text in wanted.items():
@@ -550,7 +545,6 @@ def _save_model(invocation: Invocation, value: str | None, base_url: str) -> Dat
 
 
 def print_model_use(screen: Screen, data: Data) -> None:
-    """What a model said to the sample, what it costs, and where it was saved."""
     if data["name"] is None:
         screen.line("Summaries are made of the text itself from now on." if data["saved"] else "Nothing was changed.")
         if data["saved"] and data["before"] != EXTRACTIVE_MODEL:

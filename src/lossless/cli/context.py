@@ -101,7 +101,7 @@ def context(
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
-    invocation.emit("context", print_context, data)
+    invocation.answer("context", data, view=print_context)
 
 
 def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
@@ -122,7 +122,10 @@ def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
         screen.title(f"Prompts of conversation {conversation.id}", session_name(data))
         screen.gap()
         kinds = list(dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind))
-        columns = ["when", *((name, "right") for name in ("tokens", "full", *kinds, "left out"))]
+        columns: list[str | tuple[str, str]] = [
+            "when",
+            *((name, "right") for name in ("tokens", "full", *kinds, "left out")),
+        ]
         rows = []
         for one in receipts:
             counts = [one.tokens_by_kind.get(kind, 0) for kind in kinds]
@@ -244,7 +247,7 @@ def pin(
         with engine.browse.reading():
             number = target.need_id(engine)
             items = _pins_json(engine, number)
-    invocation.emit("pin", print_pins, {"conversationId": number, "pinned": pinned, "items": items})
+    invocation.answer("pin", {"conversationId": number, "pinned": pinned, "items": items}, view=print_pins)
 
 
 @command("unpin")
@@ -257,7 +260,7 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", print_pins, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.answer("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items}, view=print_pins)
 
 
 def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
@@ -385,7 +388,6 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
 
 
 def print_pins(screen: Screen, data: Data) -> None:
-    """What happened to a pin, if anything, and the pins."""
     if (pinned := data.get("pinned")) is not None:
         screen.line(styled(f"Pin {pinned} ", "bold"), f"is in every prompt of conversation {data['conversationId']}.")
         screen.undo(f"lcm unpin {pinned} -s {data['conversationId']}")

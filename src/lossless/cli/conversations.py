@@ -72,7 +72,7 @@ def show_conversation(invocation: Invocation, target: ConversationTarget) -> Non
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _conversation_json(engine, target.need_id(engine))
-    invocation.emit("conversations.show", print_conversation, data)
+    invocation.answer("conversations.show", data, view=print_conversation)
 
 
 def _conversation_json(engine: Engine, id_: int) -> Data:
@@ -191,7 +191,7 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _message_json(engine, message_id)
-    invocation.emit("messages.show", print_message, data)
+    invocation.answer("messages.show", data, view=print_message)
 
 
 def _message_json(engine: Engine, message_id: int, what: str = "message") -> Data:
@@ -263,7 +263,7 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _summary_json(engine, summary_id)
-    invocation.emit("summaries.show", print_summary, data)
+    invocation.answer("summaries.show", data, view=print_summary)
 
 
 def _summary_json(engine: Engine, summary_id: str) -> Data:
@@ -346,18 +346,18 @@ def show(invocation: Invocation, name: str, details: bool, full: bool, span: Tim
     with invocation.reader(settings) as engine, engine.browse.reading():
         target = _find_conversation(engine, name)
         if target is None:
-            invocation.emit("show", print_shown, _open_reference(engine, name))
+            invocation.answer("show", _open_reference(engine, name), view=print_shown)
             return
         id_ = target.need_id(engine)
         if details:
-            invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
+            invocation.answer("show", {"type": "details"} | _conversation_json(engine, id_), view=print_shown)
             return
         page = engine.browse.messages(id_, paging.limit, paging.start, span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
     messages = options.rows_json(page.rows[::-1], whole=True)
     data: Data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
-    invocation.emit("show", print_shown, data, paging.pagination(page))
+    invocation.answer("show", data, paging.pagination(page), view=print_shown)
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -389,7 +389,6 @@ def _open_reference(engine: Engine, name: str) -> Data:
 
 
 def ago_and_time(screen: Screen, moment: Any) -> str:
-    """How long ago something was, and when."""
     return screen.ago(moment) + ("" if moment is None else f" ({screen.time(moment)})")
 
 
@@ -432,7 +431,6 @@ def print_shown(screen: Screen, data: Data) -> None:
 
 
 def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
-    """A line for each depth of summaries."""
     return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
 
 
@@ -601,7 +599,7 @@ def status(
             "liveness": _liveness_json(engine),
             "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
         }
-    invocation.emit("status", print_status, data)
+    invocation.answer("status", data, view=print_status)
 
 
 def _totals_json(engine: Engine) -> Data:

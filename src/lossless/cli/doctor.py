@@ -115,7 +115,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
     live = to_json(found.liveness)
     live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
     data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
-    invocation.emit("doctor", print_examination, data, ok=found.healthy)
+    invocation.answer("doctor", data, view=print_examination, ok=found.healthy)
 
 
 @command("apply", doctor, short_help="Rewrite broken summaries.")
@@ -383,7 +383,7 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
         proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
         traces = {"found": len(proof.traces), "traces": to_json(proof.traces[:limit])}
         absence = pick_json(proof, "ok", "files", "bytes", "unreadable") | traces
-        invocation.emit("verify absent", print_absent, absence, ok=proof.ok)
+        invocation.answer("verify absent", absence, view=print_absent, ok=proof.ok)
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None

@@ -46,17 +46,14 @@ class CommandFailed(Exception):
 
 
 def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str = "", **details: Any) -> CommandFailed:
-    """A failure to raise."""
     return CommandFailed(code, message, exit_code, details, hint)
 
 
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
-    """The failure for what is not there."""
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
 
 
 def is_at_terminal() -> bool:
-    """Whether a person types and reads."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -87,7 +84,6 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
 
 
 def print_error(failure: CommandFailed, *, as_json: bool, pretty: bool = False) -> None:
-    """Print a failure on standard error."""
     if as_json:
         import json
 

@@ -51,11 +51,11 @@ def show_overview(invocation: Invocation) -> None:
     invocation.format = invocation.format or "table"
     path = Path(invocation.file_path)
     if path.exists():
-        invocation.emit("overview", print_overview, _archive_json(invocation))
+        invocation.answer("overview", _archive_json(invocation), view=print_overview)
         return
     found = _find(invocation)
     data: Data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
-    invocation.emit("overview", print_overview, data)
+    invocation.answer("overview", data, view=print_overview)
     if _can_ask(invocation):
         click.echo(err=True)
         if click.confirm("Run `lcm init` now?", default=True, err=True):
@@ -81,7 +81,6 @@ def _archive_json(invocation: Invocation) -> Data:
 
 
 def print_overview(screen: Screen, data: Data) -> None:
-    """The archive and three commands, or what was found and how to begin."""
     archive = data["archive"]
     if archive is None:
         screen.line("lossless keeps every word of your agent conversations in one local file.")
@@ -257,7 +256,6 @@ class _Setup:
         return None if answer.lower() in ("", _NO_MODEL) else answer
 
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
-        """Import a little of each program, the newest first; returns what is left."""
         from lossless.transfer.transcripts import file_size
 
         first: list[tuple[str, list[Path]]] = []
@@ -413,10 +411,10 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
             listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
             view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
             data = {"host": name, "checks": listed}
-            invocation.emit("install.doctor", view, data, ok=all(check.ok for check in checks))
+            invocation.answer("install.doctor", data, view=view, ok=all(check.ok for check in checks))
         else:
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
-            invocation.emit("install", partial(print_changes, undo="disconnect"), made)
+            invocation.answer("install", made, view=partial(print_changes, undo="disconnect"))
 
     @command(name, uninstall, help=disconnects, short_help=about)
     @_PROJECT
@@ -426,7 +424,7 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
         host, places = _agent(name, project, user)
         files = change_files(host.uninstall_edits(places), dry_run=dry_run)
         data = {"host": name, "applied": not dry_run, "files": files}
-        invocation.emit("uninstall", partial(print_changes, undo="connect"), data)
+        invocation.answer("uninstall", data, view=partial(print_changes, undo="connect"))
 
 
 def _agent(name: str, project: Path | None = None, user: bool = False) -> tuple[Any, Any]:
@@ -481,7 +479,6 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
 
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
-    """Make the edits, unless they are only to be seen: what happened to each file."""
     from lossless.hosts.config_files import apply_edits
 
     done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
@@ -530,7 +527,7 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     """
     done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=is_removal)
     view = partial(print_changes, undo="connect" if is_removal else "disconnect")
-    invocation.emit("uninstall" if is_removal else "install", view, done)
+    invocation.answer("uninstall" if is_removal else "install", done, view=view)
 
 
 @command("openclaw", uninstall, short_help="OpenClaw: the context engine.")
@@ -539,7 +536,7 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
 def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
     """Remove the plugin from OpenClaw's config, and put back what it replaced there. The archive stays."""
     done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=True)
-    invocation.emit("uninstall", partial(print_changes, undo="connect"), done)
+    invocation.answer("uninstall", done, view=partial(print_changes, undo="connect"))
 
 
 @click.command("bridge", cls=Command)
@@ -580,7 +577,6 @@ def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
 
 
 def print_changes(screen: Screen, data: Data, undo: str) -> None:
-    """Each file, what happened to it, and where its copy is; then what else a person should know."""
     screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{home_path(file['path'])}")

@@ -24,8 +24,6 @@ _OUTPUT_FAILURES = frozenset((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG
 
 
 class Root(LazyGroup):
-    """The command itself."""
-
     def main(self, *positional: Any, **more: Any) -> Any:
         """Run one command and leave: no error of the user's making ends in a traceback."""
         given = more.pop("args", positional[0] if positional else None)

@@ -40,7 +40,6 @@ _HIGHEST_ID = 2**63 - 1
 
 
 def encode_cursor(resource: str, place: records.PageStart) -> str:
-    """The word for a place in a list."""
     return records.pack_cursor({"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id})
 
 
@@ -57,7 +56,6 @@ def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> reco
 
 
 def check_list(resource: str, found: object) -> None:
-    """ValueError when a cursor is another list's."""
     if found != resource:
         raise ValueError(f"it is for another list ({found!r:.40}), not for {resource}")
 
@@ -68,18 +66,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def bad_option(option: str, why: str) -> click.BadParameter:
-    """The error for an option whose value cannot be used."""
     return click.BadParameter(why, ctx=click.get_current_context(silent=True), param_hint=repr(option))
 
 
 def usage_error(why: str) -> click.UsageError:
-    """The error for options that do not go together."""
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Several options as one, in this order."""
-
     def decorate(function: F) -> F:
         for option in reversed(options):
             function = option(function)
@@ -158,7 +152,6 @@ class ConversationTarget:
         return found
 
     def need(self, engine: Engine) -> Conversation:
-        """The conversation that is meant."""
         return engine.browse.get(self.need_id(engine))
 
     def need_active(self, engine: Engine) -> Conversation:
@@ -350,7 +343,6 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
 
 
 def when_option(name: str, help: str, metavar: str = "WHEN") -> Callable[[F], F]:
-    """An option with one time, as people write it; the command gets a datetime."""
     return click.option(
         name, metavar=metavar, type=lambda text: parse_when(name, text, datetime.now().astimezone()), help=help
     )
@@ -372,22 +364,17 @@ limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At 
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Which page of a list is wanted."""
-
     resource: str
     limit: int
     start: records.PageStart | None
 
     def pagination(self, page: records.Page[Any]) -> Data:
-        """The part of an envelope that leads to the page after this one."""
         following = None if page.next is None else encode_cursor(self.resource, page.next)
         counts = {"limit": self.limit, "returned": len(page.rows)}
         return counts | {"hasMore": following is not None, "nextCursor": following}
 
 
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
-    """Options for a page of a list; the command gets `paging`."""
-
     def paging(limit: int, cursor: str | None) -> Paging:
         try:
             return Paging(resource, limit, None if cursor is None else decode_cursor(resource, kind, cursor))
@@ -409,7 +396,6 @@ def row_json(row: records.MessageRow | records.SummaryRow | records.Conversation
 
 
 def rows_json(rows: Sequence[records.MessageRow | records.SummaryRow], *, whole: bool = False) -> list[Data]:
-    """Rows as a list shows them."""
     return [row_json(row, whole=whole) for row in rows]
 
 
@@ -440,7 +426,6 @@ def ended_by_signals() -> Iterator[None]:
 
 
 def result_json(report: OperationReport | None) -> Data:
-    """What a surgery did, for the envelope."""
     return {"applied": report is not None, "done": to_json(report)}
 
 

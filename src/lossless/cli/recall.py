@@ -160,7 +160,7 @@ def search(
     data: Data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     is_partial = found.next is not None and found.next.is_any
     name = click.get_current_context().info_name or "search"  # as `grep` it has the name of earlier versions
-    invocation.emit(name, partial(print_hits, is_partial=is_partial), data, pagination)
+    invocation.answer(name, data, pagination, view=partial(print_hits, is_partial=is_partial))
 
 
 def _check_cursor(cursor: str | None) -> None:
@@ -176,7 +176,6 @@ def _check_cursor(cursor: str | None) -> None:
 
 
 def hit_json(hit: SearchHit) -> Data:
-    """A hit under JSON's names."""
     item: Data = {
         "id": hit.id,
         "type": hit.kind,
@@ -244,7 +243,7 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
     ]
     view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
     data: Data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
-    invocation.emit("recent", view, data)
+    invocation.answer("recent", data, view=view)
 
 
 def _file_page(start_line: int | None, end_line: int | None, max_bytes: int, cursor: str | None) -> Data:
@@ -286,7 +285,7 @@ def describe(
     """
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
-    invocation.emit("describe", print_text, result.details | {"text": result.text})
+    invocation.answer("describe", result.details | {"text": result.text}, view=print_text)
 
 
 @command("expand")
@@ -320,7 +319,7 @@ def expand(
     limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_expand", target, where | limits)
-    invocation.emit("expand", print_text, result.details | {"text": result.text})
+    invocation.answer("expand", result.details | {"text": result.text}, view=print_text)
 
 
 @command("ask")

@@ -47,7 +47,6 @@ def lines_for_help(command: str) -> Iterator[str]:
 
 
 def reference_page() -> str:
-    """The page as Markdown."""
     context = click.Context(cli, info_name="lcm")
     parts = [
         read_text("reference.md"),
@@ -107,7 +106,6 @@ _INNER = {
 
 
 def aliases_page() -> str:
-    """The page of old spellings as Markdown."""
     rows = _INNER | {
         name: entry.help for name, entry in OLD_SPELLINGS.items() if entry.help and f"{name} list" not in _INNER
     }

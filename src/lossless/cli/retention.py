@@ -105,13 +105,13 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
         if dry_run:
             invocation.is_dry_run = True
             planned = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
-            invocation.emit("backup", print_backup, planned)
+            invocation.answer("backup", planned, view=print_backup)
             return
         with invocation.progress("Copying", size, in_bytes=True) as advance:
             made = engine.backup(place, rolling=rolling, progress=advance)
         damage = engine.admin.damage()
     data: Data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
-    invocation.emit("backup", print_backup, data, ok=damage is None)
+    invocation.answer("backup", data, view=print_backup, ok=damage is None)
 
 
 @command("backups")
@@ -162,7 +162,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
-            invocation.emit("restore", print_restore, data)
+            invocation.answer("restore", data, view=print_restore)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
@@ -179,7 +179,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         "files": done.files,
         "warnings": len(warnings),
     }
-    invocation.emit("restore", print_restore, data)
+    invocation.answer("restore", data, view=print_restore)
 
 
 def _backup_json(made: Backup) -> Data:
@@ -276,12 +276,12 @@ def prune(
     }
     view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", view, data | {"isAsked": True})
+        invocation.answer("prune", data | {"isAsked": True}, view=view)
         confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
-    invocation.emit("prune", view, data)
+    invocation.answer("prune", data, view=view)
 
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> Data:
@@ -395,7 +395,7 @@ def forget(
         except NotFound as error:
             raise failures.not_found(f"{error}.") from None
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
+        invocation.answer("forget", _forget_json(report, applied=False) | {"isAsked": True}, view=print_forget)
         confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
@@ -403,7 +403,7 @@ def forget(
         with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
             report = engine.admin.forget(phrases, message_ids=ids, sessions=named, progress=advance)
     data = _forget_json(report, applied=bool(is_real))
-    invocation.emit("forget", print_forget, data, ok=not (is_real and report.left))
+    invocation.answer("forget", data, view=print_forget, ok=not (is_real and report.left))
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -504,7 +504,6 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
 
 
 def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
-    """How it is done, unless the question comes next."""
     if not data.get("isAsked"):
         screen.unchanged(how)
 
@@ -613,7 +612,7 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
         result = run_tool(engine, "lcm_describe", None, {"id": named.id, **page})
     place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
     view = "Stored at {storedAt}\n{text}" if place["isThere"] else "Stored at {storedAt} (missing)\n{text}"
-    invocation.emit("files.show", view, result.details | place | {"text": result.text})
+    invocation.answer("files.show", result.details | place | {"text": result.text}, view=view)
 
 
 @command("explore", files, short_help="Let a model describe files.")

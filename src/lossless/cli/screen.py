@@ -117,7 +117,6 @@ class Screen:
         return "–" if moment is None else f"{moment.astimezone(self._zone):%Y-%m-%d %H:%M}"
 
     def date(self, moment: datetime | None) -> str:
-        """The day of a time."""
         return self.time(moment)[:10]
 
     def ago(self, moment: datetime | None) -> str:
@@ -308,17 +307,14 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
 
 
 def message_counts(counts: Data) -> str:
-    """How many messages and summaries there are."""
     return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary')}"
 
 
 def session_name(item: Data) -> str:
-    """What a conversation is called in commands."""
     return str(item["sessionKey"] or item["sessionId"])
 
 
 def role_text(name: str) -> Text:
-    """A role in its colour."""
     return styled(name, _ROLES.get(name, ""))
 
 

@@ -213,7 +213,7 @@ def focus(invocation: Invocation, question: str | None, target: ConversationTarg
     if question is None:
         with invocation.reader() as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
-        invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
+        invocation.answer("focus", {"plan": None, "text": "", "focus": _focus_json(found)}, view=print_focus)
         return
     _write_focus(invocation, "focus", target, question, how)
 
@@ -235,7 +235,7 @@ def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
-    invocation.emit("unfocus", print_focus, {"focus": _focus_json(found)} | result_json(report))
+    invocation.answer("unfocus", {"focus": _focus_json(found)} | result_json(report), view=print_focus)
 
 
 def _write_focus(
@@ -248,14 +248,14 @@ def _write_focus(
     if how.dry_run:
         with invocation.reader() as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
-        invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
+        invocation.answer(command, {"plan": to_json(plan), "text": plan.text, "focus": None}, view=print_focus)
         return
     with invocation.engine(asked) as engine:
         if not how.no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
-    invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
+    invocation.answer(command, {"plan": None, "text": "", "focus": _focus_json(found)}, view=print_focus, ok=is_written)
 
 
 def _focus_json(found: FocusStatus | None) -> Data | None:
@@ -415,7 +415,7 @@ def emit_rewrites(
     data |= how.spending(plans) | (more or {})
     view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
     code = failures.INTERRUPTED if is_stopped else failures.INTERNAL
-    invocation.emit(command, view, data, ok=not (is_stopped or is_bad), exit_code=code)
+    invocation.answer(command, data, view=view, ok=not (is_stopped or is_bad), exit_code=code)
 
 
 def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:

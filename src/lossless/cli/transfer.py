@@ -213,11 +213,10 @@ def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Dat
             for item in found[:_LISTED_FILES]
         ],
     }
-    invocation.emit("import", print_transcript_import, data, ok=all(item.status != "error" for item in found))
+    invocation.answer("import", data, view=print_transcript_import, ok=all(item.status != "error" for item in found))
 
 
 def print_transcript_import(screen: Screen, data: Data) -> None:
-    """What an import of transcripts did, or would do; what stored nothing says why."""
     items = data["items"]
     if not data["files"] and not items:
         screen.line(f"There are no transcripts of kind {data['kind']} there.")
@@ -358,7 +357,7 @@ def _import_source(
             wrong = [one for one in engine.verify().problems if one.severity == "error" and one.check != "files"]
             problems = list(map(str, wrong))
             data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
-    invocation.emit(name or f"import.{kind}", partial(print_report, what="Import"), data, ok=not problems)
+    invocation.answer(name or f"import.{kind}", data, view=partial(print_report, what="Import"), ok=not problems)
 
 
 def _report_json(report: Any) -> Data:
@@ -374,7 +373,6 @@ _ALWAYS = frozenset(
 
 
 def print_report(screen: Screen, data: Data, what: str) -> None:
-    """What a transfer of archives counted, under the names that the counts have for programs."""
     place = data.get("path") or data.get("folder")
     screen.title("DRY RUN — no rows written." if data.get("dryRun") else f"{what} complete.", place)
     counts = {key: len(value) if key in ("sessionsTouched", "files") else value for key, value in data.items()}
@@ -452,7 +450,7 @@ def import_lossless_claw_command(
         raise failures.fail(error.code, str(error), failures.INTERNAL) from error
     hint = {"hint": _REMNIC_HINT} if report.sessions_touched and not how.dry_run else {}
     data = _report_json(report) | hint | {"path": str(place)}
-    invocation.emit("import-lossless-claw", partial(print_report, what="Import"), data)
+    invocation.answer("import-lossless-claw", data, view=partial(print_report, what="Import"))
 
 
 @command(_AUTO, import_, hidden=True)
@@ -565,7 +563,7 @@ def _export(
         total = engine.browse.counts().messages if invocation.shows_progress else None
         with invocation.progress("Exporting", total) as advance:
             report = write(engine.transfer, sessions=chosen, progress=advance, **how)
-    invocation.emit(f"export.{kind}", partial(print_report, what="Export"), _report_json(report))
+    invocation.answer(f"export.{kind}", _report_json(report), view=partial(print_report, what="Export"))
 
 
 @command("archive", export, short_help="Everything in one file, for `lcm import archive`.")
@@ -629,7 +627,9 @@ def write_remnic(
         else:
             with invocation.reader() as engine:
                 report = engine.transfer.export_remnic(place, sessions=_chosen(engine, sessions), **how)
-    invocation.emit("export.remnic", partial(print_report, what="Export"), _report_json(report) | {"path": str(place)})
+    invocation.answer(
+        "export.remnic", _report_json(report) | {"path": str(place)}, view=partial(print_report, what="Export")
+    )
 
 
 @command("jsonl", export, short_help="Messages as JSON lines, one file per conversation.")
