@@ -101,7 +101,7 @@ BAD = {
     "{": "not JSON",
     "[1]": "a list",
     "null": "null",
-    '"text"': "a text",
+    '"text"': "a string",
     '{"content": "x"}': "role",
     '{"role": 5, "content": "x"}': "role",
     '{"message": {"role": "user", "content": "x"}, "id": {}}': "id",

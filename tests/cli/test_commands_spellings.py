@@ -11,7 +11,7 @@ from click.shell_completion import ShellComplete
 
 import lossless
 from lossless.cli.commands import LazyGroup
-from lossless.cli.main import OLD_SPELLINGS, SYNONYMS, cli, tui_commands
+from lossless.cli.main import OLD_SPELLINGS, cli, tui_commands
 from lossless.cli.reference import aliases_page
 
 from .conftest import FERRY, said
@@ -43,9 +43,9 @@ def test_every_old_spelling_works_and_stands_on_the_page(lcm: Lcm) -> None:
 def test_synonyms_lead_to_commands() -> None:
     known = names_of(cli) | {"--help", "--version"}
     assert [
-        word for word, meant in SYNONYMS.items() for one in meant.split("|") if one.partition(" --")[0] not in known
+        word for word, meant in cli.synonyms.items() for one in meant.split("|") if one.partition(" --")[0] not in known
     ] == []
-    assert set(SYNONYMS).isdisjoint({*cli.entries, *OLD_SPELLINGS})
+    assert set(cli.synonyms).isdisjoint({*cli.entries, *OLD_SPELLINGS})
 
 
 def test_there_are_about_thirty_commands_in_five_groups() -> None:

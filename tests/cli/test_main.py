@@ -150,7 +150,7 @@ def test_where_the_archive_is_looked_for(lcm: Lcm, home: Path, tmp_path: Path, m
         (("statsu",), "Did you mean 'status'?"),
         (("messages", "lits"), "Did you mean 'list'?"),
         (("xyzzy",), "No such command"),
-        (("messages",), "Missing command: list, show, tail."),
+        (("messages",), "Missing command: list, tail, show."),
         (("messages", "list"), "`lcm list`"),
         (("context",), "`lcm list`"),
         (("--json", "summary", "udno"), "Did you mean 'undo'?"),

@@ -119,7 +119,6 @@ def test_a_snippet_is_short_and_on_one_line(lcm: Lcm, archive: Path) -> None:
     [
         (("grep",), 2),
         (("grep", ""), 2),
-        (("grep", "x", "y"), 2),
         (("grep", "x", "--role", "user"), 2),
         (("grep", "x", "--limit", 0), 2),
         (("grep", "x", "--sort", "best"), 2),

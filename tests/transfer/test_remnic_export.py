@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from lossless.cli.output import to_json
+from lossless.cli.screen import to_json
 from lossless.errors import NotAnArchive
 from lossless.store.bundles.other_programs import open_claw
 from lossless.transfer.lossless_claw import TransferOptions

@@ -1,4 +1,6 @@
-"""`lcm append` and `lcm sync`: store new messages from JSON lines, or what a host's whole window adds."""
+"""`lcm append`, `sync` and `bootstrap`: store new messages from JSON lines, a host's whole window, or its transcript;
+and decisions about transcripts and windows that are held back.
+"""
 
 from __future__ import annotations
 
@@ -11,17 +13,18 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, dry_run_option, number_option, text_type
+from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type, number_option, text_type
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
-from lossless.cli.output import pick_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.errors import BadMessage, LosslessError
+from lossless.formats.reading import json_name
 from lossless.ingest import events
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming, JsonObject
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.engine import Engine
+    from lossless.model.records import QuarantinedConversation, TranscriptDecision
+
 
 #: A longer line is no message.
 MAX_LINE_BYTES = 100 * 1024 * 1024
@@ -68,7 +73,7 @@ def read_lines(
             yield InputLine(file, number, problem=f"it is longer than {longest // 1024 // 1024} MB")
         elif raw.strip():
             try:
-                yield InputLine(file, number, unwrap(parse(raw)), len(raw))
+                yield InputLine(file, number, read_message(parse(raw)), len(raw))
             except ValueError as error:
                 yield InputLine(file, number, problem=str(error))
 
@@ -86,10 +91,20 @@ def parse(raw: bytes) -> Any:
         raise ValueError("it is nested too deeply") from None
 
 
+def read_message(value: Any) -> Incoming | JsonObject:
+    """A message in a format that lossless knows; ValueError for everything else."""
+    item = unwrap(value)
+    try:
+        events.read_events([item])
+    except BadMessage as error:
+        raise ValueError(f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}") from None
+    return item
+
+
 def unwrap(value: Any) -> Incoming | JsonObject:
     """A message, or `{"message": …, "id": …, "timestamp": …}` around one; ValueError for what is neither."""
     if not isinstance(value, dict):
-        raise ValueError(f"expected an object with a message, got {_TYPE_NAMES.get(type(value), 'null')}")
+        raise ValueError(f"expected an object with a message, got {json_name(value)}")
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
@@ -119,9 +134,6 @@ def _timestamp(value: Any) -> datetime | None:
         if type(value) in (int, float):
             return from_epoch(value)
     raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
-
-
-_TYPE_NAMES = {list: "a list", str: "a text", bool: "true or false", int: "a number", float: "a number"}
 
 
 #: A batch is stored early when its lines are longer than this together.
@@ -183,7 +195,7 @@ def append(
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
-    invocation.emit("append", print_arrivals, intake.data())
+    invocation.answer("append", intake.data(), view=print_arrivals)
 
 
 @dataclass(slots=True)
@@ -226,23 +238,8 @@ class BatchAppender:
 
     def run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
         """Store all lines; whatever ends the work early says how far it came."""
-        pending: list[InputLine] = []
-        size = 0
         try:
-            for line in lines:
-                if line.problem:
-                    if not self.skip_bad:
-                        self._stop(engine, pending, line)
-                    self._add_bad(line)
-                    continue
-                if len(pending) == self.batch:
-                    raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
-                pending.append(line)
-                size += line.size
-                if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
-                    self._store(engine, pending)
-                    pending, size = [], 0
-            self._store(engine, pending)
+            self._run(engine, lines)
         except (LosslessError, CommandFailed) as error:
             failure = failures.as_failure(error)
             failure.details = {**failure.details, **self.data(), "soFar": self.so_far}
@@ -251,24 +248,28 @@ class BatchAppender:
             hint, data = self.so_far, self.data()
             raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint, **data) from None
 
+    def _run(self, engine: Engine, lines: Iterable[InputLine]) -> None:
+        pending: list[InputLine] = []
+        size = 0
+        for line in lines:
+            if line.problem:
+                if not self.skip_bad:
+                    self._stop(engine, pending, line)
+                self._add_bad(line)
+                continue
+            if len(pending) == self.batch:
+                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+            pending.append(line)
+            size += line.size
+            if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
+                self._store(engine, pending)
+                pending, size = [], 0
+        self._store(engine, pending)
+
     def _store(self, engine: Engine, lines: list[InputLine]) -> None:
         if not lines:
             return
-        try:
-            report = engine.append(self.session, [line.item for line in lines], key=self.key)
-        except BadMessage as error:
-            index = error.index or 0
-            if not self.skip_bad:
-                self._stop(engine, lines[:index], _bad_line(lines[index], error))
-            good = []
-            for line in lines:
-                try:
-                    events.read_events([line.item])
-                    good.append(line)
-                except BadMessage as wrong:
-                    self._add_bad(_bad_line(line, wrong))
-            self._store(engine, good)
-            return
+        report = engine.append(self.session, [line.item for line in lines], key=self.key)
         self.conversation_id = report.conversation_id
         self.messages += len(lines)
         self.counts.update({name: getattr(report, name) for name in _COUNTS})
@@ -289,10 +290,6 @@ class BatchAppender:
         hint = f"{self.so_far} {start}, or leave such lines out with --skip-bad."
         message = f"{bad.where('Line')}: {bad.problem}."
         raise failures.fail("bad_message", message, hint=hint, file=bad.file, line=bad.number)
-
-
-def _bad_line(line: InputLine, error: BadMessage) -> InputLine:
-    return replace(line, problem=f"{f'field {error.field!r}: ' if error.field else ''}{error.reason}")
 
 
 @contextmanager
@@ -332,47 +329,38 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine(dry_run=dry_run) as engine:
-        try:
-            report = engine.sync(session, window, key=key)
-        except BadMessage as error:
-            raise _bad_window(f"Message {(error.index or 0) + 1}", f"{error.field} {error.reason}".strip()) from error
-    data = {
-        "conversationId": report.conversation_id,
+        report = engine.sync(session, window, key=key)
+    skipped = Counter(skip.reason[:120] for skip in report.skipped)
+    data: Data = {
         "messages": len(window),
-        **pick_json(report, *_COUNTS, "abandoned", "cause"),
-        "quarantineId": report.quarantine_id,
+        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id"),
         "reason": report.blocked,
         "skipped": len(report.skipped),
-        "skippedReasons": dict(Counter(skip.reason[:120] for skip in report.skipped).most_common(20)),
+        "skippedReasons": dict(skipped.most_common(_NAMED)),
     }
-    invocation.emit("sync", print_arrivals, data)
+    invocation.answer("sync", data, view=print_arrivals)
 
 
 def read_window(file: BinaryIO) -> list[Incoming | JsonObject]:
     """The messages of a window, an array or lines."""
-    data, window = file.read(), list[Incoming | JsonObject]()
-    if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
-        where = "The window"
-        try:
+    data, window, where = file.read(), list[Incoming | JsonObject](), "The window"
+    try:
+        if data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"["):
             for number, value in enumerate(parse(data), 1):
                 where = f"Message {number}"
-                window.append(unwrap(value))
-        except ValueError as error:
-            raise _bad_window(where, str(error)) from None
-        return window
-    for line in read_lines(BytesIO(data), None):
-        if line.problem:
-            raise _bad_window(line.where("Line"), line.problem)
-        window.append(line.item)
+                window.append(read_message(value))
+            return window
+        for line in read_lines(BytesIO(data), None):
+            where = line.where("Line")
+            if line.problem:
+                raise ValueError(line.problem)
+            window.append(line.item)
+    except ValueError as error:
+        raise failures.fail("bad_message", f"{where}: {error}.", hint="Nothing was stored.") from None
     return window
 
 
-def _bad_window(where: str, reason: str) -> failures.CommandFailed:
-    return failures.fail("bad_message", f"{where}: {reason}.", hint="Nothing was stored.")
-
-
 def print_arrivals(screen: Screen, data: Data) -> None:
-    """What messages came to, those of a window or of lines, of which some may be bad."""
     where = None if data["conversationId"] is None else f"in conversation {data['conversationId']}"
     screen.title(f"{plural(data['stored'], 'message')} stored", where)
     if not data["messages"] and not data.get("badLines"):
@@ -390,12 +378,180 @@ def print_arrivals(screen: Screen, data: Data) -> None:
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {count:,} not kept: ", "yellow"), reason)
     if data.get("badLines"):
-        screen.line(styled(f"  {plural(data['badLines'], 'line')} left out:", "yellow"))
+        screen.warn(f"  {plural(data['badLines'], 'line')} left out:")
         for bad in data["bad"]:
             screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
     if data.get("abandoned"):
         screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
     if data.get("quarantineId") is not None:
-        screen.line(styled(f"  {data['reason']}", "yellow"))
+        screen.warn(f"  {data['reason']}")
     elif data.get("cause") == "disjoint":
-        screen.line(styled("  the window had nothing in common with what was stored before", "yellow"))
+        screen.warn("  the window had nothing in common with what was stored before")
+
+
+_NOT_STORED = ("held", "failed")
+again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+
+
+@command("bootstrap")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@session_options
+@click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
+@again_option
+@dry_run_option
+def bootstrap(
+    invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
+) -> None:
+    """Store the new messages of a transcript; the same transcript again changes nothing.
+
+    Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
+    messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
+    """
+    with invocation.engine(dry_run=dry_run) as engine:
+        report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
+    invocation.answer("bootstrap", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
+
+
+@click.group("transcripts", cls=Group, invoke_without_command=True)
+@click.pass_context
+def transcripts(context: click.Context) -> None:
+    """List what was decided about transcripts, accept one that is held back, or refuse it."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_transcripts)
+
+
+@command("list", transcripts)
+@click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
+def list_transcripts(invocation: Invocation, every: bool = False) -> None:
+    """List transcripts that are held back or refused, or every decision about transcripts."""
+    with invocation.reader() as engine:
+        transcripts = engine.transcripts
+        found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
+    data: Data = {"items": to_json(found), "all": every}
+    if screen := invocation.answer("transcripts list", data):
+        items = data["items"]
+        if not items:
+            screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
+            return
+        screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
+        for item in items:
+            if item["decision"] == "held":
+                screen.warn(f"{item['id']}: {item['reason']}")
+        if not data["all"]:
+            screen.line(
+                styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
+            )
+
+
+@command("accept", transcripts)
+@click.argument("number_", metavar="NUMBER", type=id_type)
+@dry_run_option
+def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
+    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
+
+    If the session's conversation has been closed meanwhile, it becomes a closed one.
+    """
+    with invocation.engine(dry_run=dry_run) as engine:
+        waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
+        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
+        place = asked and (asked.conversation_id, asked.path)  # one decision replaces another
+        again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
+        epoch = _held_epoch(waiting, *again[:1] or [number_])
+        report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
+    invocation.answer("transcripts accept", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
+
+
+@command("refuse", transcripts)
+@click.argument("number_", metavar="NUMBER", type=id_type)
+@dry_run_option
+def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
+    """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
+    with invocation.engine(dry_run=dry_run) as engine:
+        epoch = _held_epoch(engine.transcripts.held(), number_)
+        engine.transcripts.refuse(epoch.conversation_id, epoch.path)
+    sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
+    refused = replace(epoch, decision="refused", reason="someone refused it")
+    invocation.answer("transcripts refuse", to_json(refused), view=sentence)
+
+
+def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
+    if found := next((epoch for epoch in waiting if epoch.id == number_), None):
+        return found
+    hint = "`lcm transcripts` lists those that are."
+    raise failures.not_found(f"No transcript with number {number_} is held back.", hint=hint, id=number_)
+
+
+@click.group("quarantine", cls=Group, invoke_without_command=True)
+@click.pass_context
+def quarantine(context: click.Context) -> None:
+    """List windows that had nothing in common with their session, accept one as its conversation, or refuse it."""
+    if context.invoked_subcommand is None:
+        context.invoke(list_quarantine)
+
+
+@command("list", quarantine)
+def list_quarantine(invocation: Invocation) -> None:
+    """List quarantined conversations, and those that were refused."""
+    with invocation.reader() as engine:
+        found = engine.transcripts.quarantined()
+    data: Data = {"items": [_quarantine_json(one) for one in found]}
+    if screen := invocation.answer("quarantine list", data):
+        columns = f"{_DECIDED}, next to=beside:rest, session:key"
+        screen.items(data["items"], columns, none="Nothing is quarantined.", session=session_name)
+        if data["items"]:
+            screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
+
+
+@command("accept", quarantine)
+@click.argument("number_", metavar="CONVERSATION", type=id_type)
+@dry_run_option
+def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+    """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
+    with invocation.engine(dry_run=dry_run) as engine:
+        found = engine.transcripts.accept_quarantined(number_)
+    sentence = "Conversation {id} is the active one of its session now."
+    invocation.answer("quarantine accept", to_json(found), view=sentence)
+
+
+@command("refuse", quarantine)
+@click.argument("number_", metavar="CONVERSATION", type=id_type)
+@dry_run_option
+def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+    """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
+    with invocation.engine(dry_run=dry_run) as engine:
+        found = engine.transcripts.refuse_quarantined(number_)
+    sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
+    invocation.answer("quarantine refuse", _quarantine_json(found), view=sentence)
+
+
+def _quarantine_json(found: QuarantinedConversation) -> Data:
+    named = {"conversationId": found.conversation_id, "sessionKey": found.session.key, "sessionId": found.session.id}
+    return named | pick_json(found, "decision", "at", "messages", "beside")
+
+
+def print_bootstrap(screen: Screen, data: Data) -> None:
+    if data["status"] in ("held", "refused", "excluded", "failed"):
+        kept = f"Kept outside the context, in conversation {data['quarantineId']}"
+        done = "Nothing was stored" if data["quarantineId"] is None else kept
+        screen.line(styled(f"{done} ({data['status']}): ", "yellow"), data["reason"] or "")
+        if data["status"] == "held":
+            screen.note("`lcm transcripts` lists what is held back; accept or refuse it there.")
+        return
+    screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
+    labels = {"stamped": "Given the host's ids", "abandoned": "Left on another branch"}
+    labels |= {"ambiguous": "Undecided by content", "opaque": "Other records"}
+    screen.fields((label, f"{data[key]:,}") for key, label in labels.items() if data[key])
+    print_pruned(screen, data["pruned"])
+    if data["badLines"]:
+        screen.warn(f"{plural(data['badLines'], 'line')} could not be read:")
+        for problem in data["problems"]:
+            screen.line(f"  {problem}")
+
+
+_DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
+
+
+def print_pruned(screen: Screen, count: int) -> None:
+    if count:
+        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
+        screen.warn(left_out)

@@ -21,8 +21,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, command, file_option, folder_option
 from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
-from lossless.cli.output import preview
-from lossless.cli.screen import Data, Screen, joined, styled
+from lossless.cli.screen import Data, Screen, joined, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
 from lossless.tui.text import plural
@@ -165,17 +164,6 @@ _DOT_LEAST, _DOT_MOST = 2.2, 6.0
 _UNWRITABLE = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
-_STYLE = """\
-svg { background: #ffffff; font: 12px ui-sans-serif, system-ui, sans-serif; }
-text { fill: #1f2430; } .dim { fill: #667085; } h1, .head { font-size: 16px; font-weight: 600; }
-.in { fill: #2470d8; } .folded { fill: #cfd6e2; stroke: #8490a4; } g .in + text { fill: #ffffff; }
-.edge { fill: none; stroke: #8490a4; }
-@media (prefers-color-scheme: dark) {
-  svg { background: #14171f; } text { fill: #e6e9f0; } .dim { fill: #97a1b3; }
-  .in { fill: #4c97f5; } .folded { fill: #39414f; stroke: #6b778d; } g .in + text { fill: #0b0d12; }
-  .edge { stroke: #6b778d; }
-}
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +178,8 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
+    from lossless.cli.reference import read_text
+
     rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
     margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in rows.values())]))
@@ -201,7 +191,7 @@ def graph_svg(graph: SummaryGraph) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
         f'role="img" aria-label="{_safe(graph.title)}">',
         f"<title>{_safe(graph.title)}</title>",
-        f"<style>{_STYLE}</style>",
+        f"<style>{read_text('graph.css')}</style>",
         _text(_EDGE, 30, graph.title, "head"),
         _text(_EDGE, 50, heading, "dim"),
     ]
@@ -249,7 +239,7 @@ def _heading(graph: SummaryGraph) -> str:
         return "nothing was summarised yet"
     in_context = [shape for shape in graph.shapes if shape.in_context]
     below = sum(shape.source_tokens for shape in graph.shapes if shape.depth == 0)
-    counted = f"{plural(len(graph.shapes), 'summary', 'summaries')} of {below:,} tokens of messages"
+    counted = f"{plural(len(graph.shapes), 'summary')} of {below:,} tokens of messages"
     tokens = sum(shape.tokens for shape in in_context)
     return f"{counted}; {len(in_context):,} in the context with {tokens:,} tokens"
 
@@ -376,7 +366,16 @@ def graph(
         click.echo(text.encode(), nl=False)
         return
     write_chart(file, text, invocation.file_path, overwrite=overwrite)
-    invocation.emit("graph", print_graph, _graph_json(drawn, conversation.id, file, language))
+    data: Data = _graph_json(drawn, conversation.id, file, language)
+    if screen := invocation.answer("graph", data):
+        screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
+        largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
+        for row in data["depths"]:
+            whole = max(1, round(_BAR * row["tokens"] / largest))
+            in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
+            bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
+            counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
+            screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
@@ -403,33 +402,20 @@ _MARGIN = 14
 _LEAST = 2
 
 
-def print_graph(screen: Screen, data: Data) -> None:
-    screen.line(f"{plural(data['summaries'], 'summary', 'summaries')} drawn into ", styled(data["path"], "bold"))
-    largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
-    for row in data["depths"]:
-        whole = max(1, round(_BAR * row["tokens"] / largest))
-        in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-        bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-        counts = f"{plural(row['summaries'], 'summary', 'summaries')}, {row['tokens']:,} tokens"
-        screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
-
-
 def print_column_chart(screen: Screen, title: str, values: Sequence[float], ends: tuple[str, str]) -> None:
-    """Columns over time, with the largest value at the top of the axis; too few are no chart."""
     if len(values) < _LEAST:
         return
     shown = downsample(values, max(8, screen.width - _MARGIN))
     screen.gap()
-    screen.line(styled(f"{title}, at most {round(max(values)):,} tokens", "dim"))
+    screen.note(f"{title}, at most {round(max(values)):,} tokens")
     for place, row in enumerate(column_chart(shown, _HEIGHT)):
         mark = f"{round(max(values)):,}" if place == 0 else "0" if place == _HEIGHT - 1 else ""
         screen.line(styled(f"{mark:>10} ", "dim"), styled(row, "cyan"))
     gap = " " * max(1, len(shown) - len(ends[0]) - len(ends[1]))
-    screen.line(styled(f"{'':>10} {ends[0]}{gap}{ends[1]}", "dim"))
+    screen.note(f"{'':>10} {ends[0]}{gap}{ends[1]}")
 
 
 def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
-    """The size of a context before and after each change: how it grew, and how folds made it small again."""
     if len(history) < _LEAST:
         return
     values = [size for change in history for size in (change["tokensBefore"], change["tokensAfter"])]
@@ -438,7 +424,6 @@ def print_context_history(screen: Screen, history: Sequence[Data]) -> None:
 
 
 def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
-    """What models read and wrote, and what folds took out of contexts, day by day."""
     charts = {
         "Tokens read and written by models, by day": [day["inputTokens"] + day["outputTokens"] for day in days],
         "Tokens that folds took out of contexts, by day": [day["savedTokens"] for day in days],
@@ -490,4 +475,4 @@ def tui(
         raise click.exceptions.Exit(failures.INTERNAL)
     if screenshot is not None:
         write_chart(screenshot, picture, invocation.file_path, overwrite=overwrite)
-        invocation.emit("tui", "The screen is drawn into {path}", {"path": str(screenshot)})
+        invocation.answer("tui", {"path": str(screenshot)}, view="The screen is drawn into {path}")

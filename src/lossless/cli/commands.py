@@ -48,21 +48,20 @@ class Invocation:
         self.create = False
         #: Whether what is answered was tried on a copy of the archive.
         self.is_dry_run = False
+        self.exit_code = failures.OK
         self._loaded: LoadedSettings | None = None
+        self._shown: tuple[Screen, Data | None] | None = None
 
     @property
     def as_json(self) -> bool:
-        """Whether a program reads the answer."""
         return self.format == "json" or (self.format is None and self.rule is None and not sys.stdout.isatty())
 
     @property
     def shows_progress(self) -> bool:
-        """Whether a person watches."""
         return not self.as_json and sys.stderr.isatty()
 
     @property
     def loaded(self) -> LoadedSettings:
-        """The settings that hold here."""
         if self._loaded is None:
             from lossless.settings import load
 
@@ -79,7 +78,6 @@ class Invocation:
 
     @property
     def database_path(self) -> str:
-        """The archive that is meant."""
         path = self.loaded.settings.database_path or "lcm.db"
         return path if "://" in path else str(_expand_path(path).absolute())
 
@@ -106,7 +104,6 @@ class Invocation:
 
     @property
     def vault(self) -> Vault:
-        """Where the bytes of stored files lie."""
         from lossless.files.vault import open_vault
 
         found = open_vault(self.file_path, self.loaded.settings.large_files_dir)
@@ -133,7 +130,7 @@ class Invocation:
             failure = self._no_archive(self.file_path, "Add --create to make one there.")
             if dry_run or not (sys.stdin.isatty() and sys.stderr.isatty()):
                 raise failure
-            from lossless.cli.apply import confirm
+            from lossless.cli.options import confirm
 
             confirm("Make a new one there?", False, f"{failure.message} {_near_archive(self.file_path)}".rstrip())
             self.create = True
@@ -177,32 +174,52 @@ class Invocation:
 
         return progress_bar(what, total, in_bytes=in_bytes)
 
-    def emit(
+    def answer(
         self,
         command: str,
-        view: Callable[[Screen, Data], None] | str | None,
         data: Data,
         pagination: Data | None = None,
         *,
+        view: Callable[[Screen, Data], None] | str = "",
         ok: bool = True,
         exit_code: int = failures.INTERNAL,
-    ) -> None:
-        """Print an answer: an envelope for programs, a view of the same data for people who have not seen it.
+    ) -> Screen | None:
+        """Answer a command: print an envelope for a program, else return the screen to show the data on.
 
-        A view may be one sentence with names of the data in braces. Unless all is well, the command ends here.
+        A view that several commands share shows it at once; it may be one sentence with names of the data in braces.
+        The command ends with the exit code unless all is well.
         """
-        from lossless.cli import output
+        from lossless.cli.screen import Screen, write_json
 
+        self.finish()
+        self.exit_code = failures.OK if ok else exit_code
         if self.is_dry_run:
-            data = data | {"dryRun": True} | ({"applied": False} if "applied" in data else {})
+            data |= {"dryRun": True} | ({"applied": False} if "applied" in data else {})
         if self.as_json:
             page = {} if pagination is None else {"pagination": pagination}
-            envelope = {"ok": ok, "command": command, "data": data, **page, "meta": self.meta}
-            output.write_json(envelope, pretty=self.pretty)
-        elif view is not None:
-            output.write_view(view, data, pagination, self)
-        if not ok:
-            raise click.exceptions.Exit(exit_code)
+            write_json({"ok": ok, "command": command, "data": data, **page, "meta": self.meta}, pretty=self.pretty)
+            return None
+        for notice in self.loaded.warnings:
+            click.secho(failures.printable(f"Warning: {notice}"), fg="yellow", err=True)
+        screen = Screen(self.loaded.settings.timezone, self.rule, is_dry_run=self.is_dry_run)
+        if self.is_dry_run:
+            screen.note("A dry run: this is what would happen.")
+        self._shown = screen, pagination
+        if callable(view):
+            view(screen, data)
+        elif view:
+            screen.line(view.format_map(data))
+        return screen
+
+    def finish(self) -> int:
+        """End what a person sees of an answer; the exit code."""
+        if self._shown is not None:
+            (screen, pagination), self._shown = self._shown, None
+            if self.is_dry_run:
+                screen.unchanged("Leave --dry-run out to do it.")
+            if pagination is not None:
+                screen.footer(pagination)
+        return self.exit_code
 
 
 def _has_bytes(path: str) -> bool:
@@ -272,17 +289,14 @@ def words_argument(
 
 
 def text_option(*names: str, **more: Any) -> Callable[[F], F]:
-    """An option with a text that can be looked up; a default is shown."""
     return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
 
 
 def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
-    """An option with a whole number; a default is shown."""
     return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
 
 
 def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
-    """An option with a folder; the command gets a `Path`."""
     from pathlib import Path
 
     kind = click.Path(exists=exists, file_okay=False, path_type=Path)
@@ -290,18 +304,17 @@ def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F],
 
 
 def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
-    """An option with a file, there or not; the command gets a `Path`."""
     from pathlib import Path
 
     return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
 
 
 def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
-    """An option with one of a few words, the first of them by default."""
     return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
-def _store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+def store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
+    """Keep what a global option says; the last one wins."""
     if value:
         setattr(ctx.ensure_object(Invocation), str(param.name), value)
 
@@ -313,7 +326,7 @@ def _print_version(ctx: click.Context, param: click.Parameter, value: bool) -> N
 
 
 def _global(*names: str, **more: Any) -> click.Option:
-    return click.Option(names, expose_value=False, **{"callback": _store_global, **more})
+    return click.Option(names, expose_value=False, **{"callback": store_global, **more})
 
 
 GLOBAL_OPTIONS: tuple[click.Option, ...] = (
@@ -378,13 +391,22 @@ def command(name: str, group: click.Group | None = None, **more: Any) -> Callabl
 
 
 class Group(Command, click.Group):
-    """A family of commands."""
-
     command_class = Command
 
     def __init__(self, *args: Any, **more: Any) -> None:
         defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
         super().__init__(*args, **(defaults | more))
+
+    @property
+    def synonyms(self) -> dict[str, str]:
+        """Words that people try, and the commands that they mean."""
+        from lossless.cli.reference import read_text
+
+        lines = [line.split(": ") for line in read_text("synonyms.txt").splitlines()]
+        return {word: meant for name, meant, words in lines if name == self.name for word in words.split()}
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return [name for name, one in self.commands.items() if not one.hidden]
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -404,17 +426,19 @@ class Group(Command, click.Group):
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
-            meant = self.nearest_commands(ctx, args[0])
+            meant = self.nearest_commands(args[0], self.list_commands(ctx))
             if not meant:
                 raise
             asked = " or ".join(map(repr, meant))
             raise click.UsageError(f"{error.message} Did you mean {asked}?", ctx) from None
 
-    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        """The commands that a mistyped one may mean."""
+    def nearest_commands(self, word: str, names: Sequence[str]) -> list[str]:
+        """The commands, of these names, that a mistyped one may mean."""
         from difflib import get_close_matches
 
-        return get_close_matches(word, self.list_commands(ctx), 1)
+        word, known = word.lower(), self.synonyms
+        near = [word] if word in known else get_close_matches(word, [*known, *names], 1)
+        return known.get(near[0], near[0]).split("|") if near else []
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         self.format_commands(ctx, formatter)
@@ -436,7 +460,7 @@ class CommandEntry(NamedTuple):
 class LazyGroup(Group):
     """A group whose commands are imported when one of them runs; its help has them in sections.
 
-    Old spellings work and are not shown. `synonyms` are words that people try, with the commands that they mean.
+    Old spellings work and are not shown.
     """
 
     def __init__(
@@ -445,14 +469,12 @@ class LazyGroup(Group):
         entries: Mapping[str, CommandEntry] | None = None,
         sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
         old_spellings: Mapping[str, CommandEntry] | None = None,
-        synonyms: Mapping[str, str] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
         self.sections = sections or {"Commands": entries or {}}
         self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
         self.old_spellings = old_spellings or {}
-        self.synonyms = synonyms or {}
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(self.entries)
@@ -475,14 +497,8 @@ class LazyGroup(Group):
             ctx.ensure_object(Invocation).rule = entry.rule
         return found
 
-    def nearest_commands(self, ctx: click.Context, word: str) -> list[str]:
-        word = word.lower()
-        if word in self.synonyms:
-            return self.synonyms[word].split("|")
-        from difflib import get_close_matches
-
-        near = get_close_matches(word, [*self.synonyms, *self.old_spellings, *self.list_commands(ctx)], 1)
-        return self.synonyms.get(near[0], near[0]).split("|") if near else []
+    def nearest_commands(self, word: str, names: Sequence[str]) -> list[str]:
+        return super().nearest_commands(word, [*names, *self.old_spellings])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         from click.shell_completion import CompletionItem
@@ -495,11 +511,8 @@ class LazyGroup(Group):
         width = max(map(len, self.entries), default=0)
         for title, entries in self.sections.items():
             with formatter.section(title):
-                rows = [(name.ljust(width), entry.help) for name, entry in entries.items()]
-                if any(2 + width + 2 + len(text) > formatter.width for _, text in rows):
-                    formatter.write_dl(rows)
-                else:  # the same, without the time that wrapping takes
-                    formatter.write("".join(f"  {name}  {text}\n" for name, text in rows))
+                # as click writes it, without the time that wrapping takes
+                formatter.write("".join(f"  {name:<{width}}  {entry.help}\n" for name, entry in entries.items()))
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")

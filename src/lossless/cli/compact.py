@@ -1,44 +1,65 @@
-"""`lcm compact`, `worker`, `debt` and `cost`: fold older history now, run or list pending compaction, and show what
-it costs.
+"""`lcm compact`, `worker`, `debt`, `cost` and `backfill`: fold older history, now or when it is due, one conversation
+or all that was imported, and show what it costs.
 """
 
 from __future__ import annotations
 
+import re
 import time
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.apply import ended_by_signals
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Invocation, command, number_option
+from lossless.cli.commands import Invocation, command, id_type, number_option, text_option
+from lossless.cli.config import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
 from lossless.cli.failures import printable
-from lossless.cli.options import ConversationTarget, budget_option, id_or_none, parse_span, target_options, usage_error
-from lossless.cli.output import pick_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.options import (
+    ConversationTarget,
+    bad_option,
+    budget_option,
+    confirm,
+    ended_by_signals,
+    gathered,
+    id_or_none,
+    parse_span,
+    result_json,
+    target_options,
+    usage_error,
+)
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
+from lossless.cli.surgery import apply_options, print_diff_lines, prompt_dir_option
 from lossless.compaction.compactor import CompactionRequest
 from lossless.compaction.plan import Pass, expected_tokens
 from lossless.compaction.summariser import Summariser
 from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
-from lossless.model.context import EXTRACTIVE_MODEL, MessageItem
+from lossless.maintenance.surgery.backfill import BackfillOptions, BackfillPlan, backfill_history, plan_backfill
+from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem
+from lossless.model.records import DailyCalls, DailyFolds
 from lossless.model.times import parse_time
+from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
 
     from rich.text import Text
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
+    from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Conversation
-    from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
+    from lossless.model.records import ModelSpend, TokensSaved
+    from lossless.settings import Settings
 
 
 @command("compact")
@@ -82,7 +103,7 @@ def compact(
     if dry_run:
         done += [_pass_json(work) | {"expectedTokens": expected_tokens(work)} for work in passes]
         after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
-        invocation.emit("compact", print_compaction, data | {"tokensBefore": before, "tokensAfter": after})
+        invocation.answer("compact", data | {"tokensBefore": before, "tokensAfter": after}, view=print_compaction)
         return
     with (
         invocation.progress("Folding", len(passes) if until is None else None) as advance,
@@ -90,7 +111,11 @@ def compact(
     ):
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            done.append(_pass_json(work) | _written_json(written))
+            # a source that nothing makes smaller stays as it is
+            made: Data = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+            if written is not None:
+                made = pick_json(written, "level", "model", "calls", "failure") | {"summaryTokens": written.tokens}
+            done.append(_pass_json(work) | made)
             if advance:
                 advance(1)
 
@@ -105,7 +130,7 @@ def compact(
     if not is_small and not invocation.as_json:
         has_model = Summariser(invocation.loaded.settings).has_model
         data["advice"] = _advice(data, conversation, size, until or decision.target_tokens, has_model=has_model)
-    invocation.emit("compact", print_compaction, data, ok=is_small)
+    invocation.answer("compact", data, view=print_compaction, ok=is_small)
 
 
 def _advice(data: Data, conversation: Conversation, size: int, target: int, *, has_model: bool) -> str:
@@ -129,12 +154,6 @@ def _pass_json(work: Pass) -> Data:
     )
     sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
     return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
-
-
-def _written_json(written: WrittenSummary | None) -> Data:
-    if written is None:  # a source that nothing makes smaller stays as it is
-        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
@@ -190,14 +209,14 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
                 except ArchiveLocked as error:  # a file that others hold for long is tried again next time
                     click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
                 if data["items"] or data.get("prepared"):
-                    invocation.emit("worker", print_worker, data)
+                    invocation.answer("worker", data, view=print_worker)
                 time.sleep(watch)
         return
     if pending or has_files or is_behind or prepares or (may_ask_model and settings.embedder):
         with invocation.progress("Compacting", pending) as advance, invocation.engine() as engine:
             engine.admin.catch_up()
             _run_pending(engine, answer, advance, may_ask_model=may_ask_model)
-    invocation.emit("worker", print_worker, answer)
+    invocation.answer("worker", answer, view=print_worker)
 
 
 def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: bool) -> None:
@@ -236,7 +255,21 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
             owed, state = engine.admin.debt(id_)
             items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
     due = sum(item["state"] == "due" for item in items)
-    invocation.emit("debt", print_pending, {"items": items, "due": due})
+    data: Data = {"items": items, "due": due}
+    if screen := invocation.answer("debt", data):
+        if not data["items"]:
+            screen.line(styled("No compaction is pending.", "green"))
+            return
+        for one in data["items"]:
+            until = one["nextAttemptAfter"] if one["state"] == "waiting" else None
+            shown = styled(one["state"], _STATES.get(one["state"], ""))
+            name = styled(f"{one['conversationId']} {session_name(one)}  ", "bold")
+            screen.line(name, shown, "" if until is None else f" until {screen.time(until)}")
+            size = [f"{one[name]:,}" for name in ("currentTokenCount", "tokenBudget") if one[name] is not None]
+            sizes = f", {' of '.join(size)} tokens" if size else ""
+            screen.line(f"  {one['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(one['requestedAt'])}")
+            if one["lastFailureSummary"]:
+                screen.line(f"  {plural(one['retryAttempts'], 'try')} failed: {one['lastFailureSummary']}")
 
 
 _DEBT_FIELDS = (
@@ -268,7 +301,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
         id_, browse = id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
-    data = {
+    data: Data = {
         "conversationId": id_,
         "since": start,
         "spent": [pick_json(row, *_SPEND_FIELDS) | _cost_json([row]) for row in spent],
@@ -285,31 +318,21 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
             **_savings(saved),
         },
     }
-    invocation.emit("cost", print_cost, data)
+    invocation.answer("cost", data, view=print_cost)
 
 
 def _days(calls: list[DailyCalls], folds: list[DailyFolds]) -> list[Data]:
-    """Every day from the first to the last on which something happened; days in between are there, too."""
     asked, folded = {row.day: row for row in calls}, {row.day: row for row in folds}
     known = []
     for day in {*asked, *folded}:
         with suppress(ValueError):
             known.append(date.fromisoformat(day))
+    days = range((max(known) - min(known)).days + 1 if known else 0)
     rows = []
-    for number in range((max(known) - min(known)).days + 1 if known else 0):
-        day = (min(known) + timedelta(days=number)).isoformat()
-        call, fold = asked.get(day), folded.get(day)
-        rows.append(
-            {
-                "day": day,
-                "calls": call.calls if call else 0,
-                "inputTokens": call.input_tokens if call else 0,
-                "outputTokens": call.output_tokens if call else 0,
-                **_cost_json([call] if call else []),
-                "folds": fold.folds if fold else 0,
-                "savedTokens": fold.tokens if fold else 0,
-            }
-        )
+    for day in ((min(known) + timedelta(days=number)).isoformat() for number in days):
+        call, fold = asked.get(day, DailyCalls(day, 0, 0, 0, (), 0)), folded.get(day, DailyFolds(day, 0, 0))
+        counts = pick_json(call, "day", "calls", "input_tokens", "output_tokens")
+        rows.append(counts | _cost_json([call]) | {"folds": fold.folds, "savedTokens": fold.tokens})
     return rows
 
 
@@ -336,37 +359,35 @@ def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
 
 
 def print_compaction(screen: Screen, data: Data) -> None:
-    passes, before, after = data["passes"], data["tokensBefore"], data["tokensAfter"]
-    if data["dryRun"]:
-        if not passes:
+    before, after, count = data["tokensBefore"], data["tokensAfter"], len(data["passes"])
+    if not (count if data["dryRun"] else data["compacted"]):
+        if data["dryRun"]:
             screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
-            return
-        counted = plural(len(passes), "summary", "summaries")
-        screen.title(f"{counted} would be written", f"{before:,} → about {after:,} tokens")
-    elif not data["compacted"]:
-        colour = "" if data["ok"] else "red"
-        screen.line(styled(f"Nothing was folded: {data['reason']}", colour), f" ({before:,} tokens).")
-        _print_advice(screen, data)
-        return
+        else:
+            reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
+            screen.line(reason, f" ({before:,} tokens).")
+    elif data["dryRun"]:
+        screen.title(f"{plural(count, 'summary')} would be written", f"{before:,} → about {after:,} tokens")
     else:
-        written = plural(len(data["summaryIds"]), "summary", "summaries")
-        screen.title(f"{written} written", f"{before:,} → {after:,} tokens")
+        screen.title(f"{plural(len(data['summaryIds']), 'summary')} written", f"{before:,} → {after:,} tokens")
     columns = "depth:right, sources:rest, tokens:count, summary:right, by"
-    screen.items(passes, columns, sources=_sources_text, summary=_size_text, by=_writer_text)
-    if not data["dryRun"]:
+    screen.items(data["passes"], columns, sources=_sources_text, summary=_size_text, by=_writer_text)
+    if not data["dryRun"] and data["compacted"]:
         calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
         until = f" Until {data['until']}." if data["until"] else ""
         if not data["ok"] or data["reason"] != "compacted":
             screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until, calls)
         elif calls:
             screen.line(calls.strip())
-        _print_advice(screen, data)
+    if data.get("advice"):
+        screen.line(styled("Next: ", "yellow"), data["advice"])
+    if not data["dryRun"] and data["compacted"]:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
 def _sources_text(item: Data) -> str:
-    nouns = ("summary", "summaries") if item["depth"] else ("message", "messages")
-    return f"{plural(item['sources'], *nouns)}, {item['firstSource']} … {item['lastSource']}"
+    noun = "summary" if item["depth"] else "message"
+    return f"{plural(item['sources'], noun)}, {item['firstSource']} … {item['lastSource']}"
 
 
 def _size_text(item: Data) -> str:
@@ -381,39 +402,18 @@ def _writer_text(item: Data) -> str | Text:
     return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
 
 
-def _print_advice(screen: Screen, data: Data) -> None:
-    if data.get("advice"):
-        screen.line(styled("Next: ", "yellow"), data["advice"])
-
-
 def print_worker(screen: Screen, data: Data) -> None:
     if not data["items"]:
         screen.line("No compaction is due.")
     if data.get("prepared"):
-        screen.line(styled(f"{plural(data['prepared'], 'summary', 'summaries')} written ahead.", "green"))
+        screen.line(styled(f"{plural(data['prepared'], 'summary')} written ahead.", "green"))
     for item in data["items"]:
-        name = item["sessionKey"] or item["sessionId"]
+        name = session_name(item)
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
         sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-def print_pending(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line(styled("No compaction is pending.", "green"))
-        return
-    for item in data["items"]:
-        until = item["nextAttemptAfter"] if item["state"] == "waiting" else None
-        state = styled(item["state"], _STATES.get(item["state"], ""))
-        name = styled(f"{item['conversationId']} {item['sessionKey'] or item['sessionId']}  ", "bold")
-        screen.line(name, state, "" if until is None else f" until {screen.time(until)}")
-        size = [f"{item[name]:,}" for name in ("currentTokenCount", "tokenBudget") if item[name] is not None]
-        sizes = f", {' of '.join(size)} tokens" if size else ""
-        screen.line(f"  {item['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(item['requestedAt'])}")
-        if item["lastFailureSummary"]:
-            screen.line(f"  {plural(item['retryAttempts'], 'try', 'tries')} failed: {item['lastFailureSummary']}")
 
 
 _STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
@@ -436,10 +436,13 @@ def print_cost(screen: Screen, data: Data) -> None:
     screen.fields((*spent, ("Each turn saves", saved)))
     if data["spent"]:
         screen.gap()
-        columns = (
-            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
+        # a cost leaves room for the name of its model; what is left out stands in the total
+        screen.items(
+            data["spent"],
+            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
+            "cost:right",
+            cost=lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"]),
         )
-        screen.items(data["spent"], f"{columns}, cost:right", cost=_least_cost)
     if data["saved"]:
         screen.gap()
         columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
@@ -447,7 +450,294 @@ def print_cost(screen: Screen, data: Data) -> None:
     print_cost_days(screen, data["days"])
 
 
-def _least_cost(row: Data) -> str:
-    """A cost that leaves room for the name of its model; what is left out stands in the total."""
-    known, _, unknown = row["costText"].partition(" + ")
-    return f"at least {known}" if unknown else str(known)
+#: Settings that options give for this time: the option, the least value, and what it says.
+_NUMBERS = {
+    "leaf_chunk_tokens": ("--leaf-chunk-tokens", 1, "The most that one summary is made of"),
+    "leaf_target_tokens": ("--leaf-target-tokens", 1, "How long a leaf should be"),
+    "condensed_target_tokens": ("--condensed-target-tokens", 1, "How long a summary of summaries should be"),
+    "leaf_min_fanout": ("--leaf-fanout", 2, "The fewest leaves that are condensed together"),
+    "condensed_min_fanout": ("--condensed-fanout", 2, "The fewest summaries above leaves that are condensed together"),
+    "condensed_min_fanout_hard": (
+        "--hard-fanout", 2, "The fewest that are condensed together when too many tokens are left",
+    ),
+}  # fmt: skip
+number_options = gathered(
+    "numbers",
+    dict,
+    *(
+        number_option(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
+        for name, (option, minimum, about) in _NUMBERS.items()
+    ),
+    names=_NUMBERS,
+)
+
+
+def apply_numbers(settings: Settings, numbers: Mapping[str, int | None]) -> Settings:
+    """The settings with the numbers that were given: they win over the rules for some sessions, too."""
+    given: Data = {name: number for name, number in numbers.items() if number is not None}
+    if not given:
+        return settings
+    rules = settings.context_threshold_overrides
+    if "leaf_chunk_tokens" in given:
+        rules = tuple(replace(rule, leaf_chunk_tokens=None) for rule in rules)
+    changed = replace(settings, context_threshold_overrides=rules, **given)
+    for name, (option, *_) in _NUMBERS.items():
+        if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
+            chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
+            raise bad_option(option, f"such a summary would not be smaller than {chunk}")
+    return changed
+
+
+def _roots(engine: Engine, conversation_id: int) -> tuple[str, ...]:
+    items = engine.browse.context_items(conversation_id)
+    return tuple(item.summary_id for item in items if isinstance(item, SummaryItem))
+
+
+@dataclass(frozen=True, slots=True)
+class _BackfillRun:
+    single_root: bool
+    recompact: bool
+    transplant_to: int | None
+    title: str | None
+    numbers: Mapping[str, int | None]
+    fresh_tail: int | None
+    prompt_dir: Path | None
+    model: str | None
+    provider: str | None
+    base_url: str | None
+    limit: int | None
+    is_real: bool
+    yes: bool
+
+    def settings(self, invocation: Invocation) -> Settings:
+        if self.model is None and (self.provider, self.base_url, self.prompt_dir) != (None, None, None):
+            raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+        named = ModelChoice(self.model or None, self.provider, self.base_url)
+        asked = apply_numbers(settings_with_model(invocation, named), self.numbers)
+        if self.model is not None and not Summariser(asked).has_model:
+            hint = "Name one with --model PROVIDER/MODEL or the setting summaryModel, and see `lcm model test`."
+            raise failures.fail("no_model", "There is no model to write them.", failures.CONFIG, hint=hint)
+        return asked
+
+    @property
+    def how(self) -> BackfillOptions:
+        return BackfillOptions(self.model is not None, self.fresh_tail, self.recompact, self.single_root)
+
+    @property
+    def has_follow_up(self) -> bool:
+        """Whether a title or a copy is wanted after the folding."""
+        return self.title is not None or self.transplant_to is not None
+
+    def plan(self, engine: Engine, target: ConversationTarget | None, writer: str) -> tuple[Data, list[BackfillPlan]]:
+        """What there is to do, for the envelope; and the conversations in which there is something to do."""
+        ids = engine.browse.active_ids() if target is None else [target.need_id(engine)]
+        exact = not self.how.may_ask_model and not self.is_real
+        found, remaining = [], self.limit if exact else None
+        for id_ in ids:
+            one = plan_backfill(engine.loop, engine.browse.get(id_), self.how, extracts=exact, limit=remaining)
+            remaining = None if remaining is None else remaining - len(one.passes)
+            found.append(one)
+        after = {}
+        if self.has_follow_up:  # refused before anything is written when it could not be done
+            after = {"title": self._title(found[0].conversation), "transplant": self._transplant(engine, found[0])}
+        planned = found if self.has_follow_up else [one for one in found if not one.is_idle]
+        items = []
+        for one in planned:
+            leaves = sum(work.tokens for work in one.passes if work.kind == "leaf")
+            sizes = {"summaries": len(one.passes), "tokens": leaves or sum(work.tokens for work in one.passes)}
+            items.append(_named(one) | sizes | {"unfolded": _unfolded(one), "roots": one.roots})
+        data: Data = {
+            "conversations": len(ids),
+            "dryRun": not self.is_real,
+            "backup": None,
+            "writer": writer,
+            "exact": exact,
+        }
+        data |= {"summaries": sum(item["summaries"] for item in items), "items": items}
+        return data | {"title": None, "transplant": None} | after, planned
+
+    def carry_out(self, invocation: Invocation, asked: Settings, planned: list[BackfillPlan], writer: str) -> Data:
+        """Ask, fold, then what follows; for the envelope."""
+        count = sum(len(one.passes) for one in planned)
+        count = count if self.limit is None else min(count, self.limit)
+        made = f"about {count} summaries in {plural(len(planned), 'conversation')}"
+        gone = sum(map(_unfolded, planned))
+        instead = f" instead of the {gone} that are there" if gone else ""
+        price = f", with {count} or more calls of {writer}" if self.how.may_ask_model else ""
+        copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
+        confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
+        items: list[Data] = []
+        after: Data = {}
+        with invocation.engine(asked, Summariser(asked, prompt_folder=self.prompt_dir)) as engine:
+            copy = cache(lambda: engine.admin.copy("backfill").path)
+            if any(not one.is_idle for one in planned):
+                copy()
+            try:
+                with invocation.progress("Folding", count) as advance:
+                    remaining, progress = self.limit, (lambda *_: advance(1)) if advance else None
+                    for one in planned:
+                        if remaining != 0:
+                            report = backfill_history(
+                                engine.loop, one.conversation, self.how, limit=remaining, progress=progress
+                            )
+                            written = len(report.summary_ids)
+                            remaining = None if remaining is None else remaining - written
+                            is_well = report.ok and report.failure is None
+                            items.append(_named(one) | to_json(report) | {"summaries": written, "ok": is_well})
+            except KeyboardInterrupt:
+                hint = "What was folded so far is in place; `lcm backfill` goes on from there, without --recompact."
+                raise failures.fail("interrupted", "Interrupted.", failures.INTERRUPTED, hint=hint) from None
+            if self.has_follow_up and all(item["ok"] for item in items):
+                after = self._follow_up(engine, planned[0].conversation, lambda _label: copy())
+            backup = str(copy()) if copy.cache_info().currsize else None
+        return {"items": items, "summaries": sum(item["summaries"] for item in items), "backup": backup} | after
+
+    def _follow_up(self, engine: Engine, conversation: Conversation, backup: Callable[[str], Path]) -> Data:
+        title, copied, id_ = self._title(conversation), None, conversation.id
+        if self.title is not None and title == "given":
+            backup("backfill")
+            engine.admin.set_title(id_, self.title)
+        if (to := self.transplant_to) is not None:
+            copied = _transplant_json(to, "there")
+            if engine.surgery.earlier_transplant(id_, to) != _roots(engine, id_):
+                work = engine.surgery.plan_transplant(id_, to)
+                copied = _transplant_json(to, "copied", work.text, engine.surgery.apply(work, backup))
+        return {"title": title, "transplant": copied}
+
+    def _title(self, conversation: Conversation) -> str | None:
+        if self.title is None:
+            return None
+        if conversation.title and conversation.title != self.title:
+            message = f"Conversation {conversation.id} is called {conversation.title!r} already."
+            hint = "A title is given once; leave --title out."
+            raise failures.fail("bad_input", message, hint=hint, title=conversation.title)
+        return "there" if conversation.title else "given"
+
+    def _transplant(self, engine: Engine, outlook: BackfillPlan) -> Data | None:
+        if self.transplant_to is None:
+            return None
+        source_id, target_id = outlook.conversation.id, self.transplant_to
+        engine.browse.get(target_id)
+        before = engine.surgery.earlier_transplant(source_id, target_id)
+        roots = _roots(engine, source_id)
+        if before is not None and (before != roots or not outlook.is_idle):
+            message = f"Conversation {target_id} has summaries of conversation {source_id} already."
+            hint = f"`lcm undo --conversation-id {target_id}` takes that transplant back, if it was the last change."
+            raise failures.fail("bad_input", message, hint=hint, conversationId=target_id)
+        if before is not None:
+            return _transplant_json(target_id, "there")
+        may_plan = outlook.is_idle or (bool(roots) and not self.how.recompact) or source_id == target_id
+        work = engine.surgery.plan_transplant(source_id, target_id) if may_plan else None
+        return _transplant_json(target_id, "planned", work.text if work is not None and outlook.is_idle else "")
+
+
+@command("backfill")
+@target_options(required=False)
+@gathered(
+    "run",
+    _BackfillRun,
+    click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part."),
+    click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages."),
+    click.option(
+        "--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards."
+    ),
+    text_option("--title", help="Give the conversation this title, if it has none."),
+    number_options,
+    number_option(
+        "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
+    ),
+    prompt_dir_option,
+    click.option(
+        "--model",
+        metavar="[NAME]",
+        is_flag=False,
+        flag_value="",
+        help="Let the configured model write them, or PROVIDER/MODEL; else they are extracted.",
+    ),
+    provider_option,
+    base_url_option,
+    click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many."),
+    apply_options,
+)
+def backfill(invocation: Invocation, target: ConversationTarget | None, run: _BackfillRun) -> None:
+    """Fold the older history of one conversation, or of all, into summaries.
+
+    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
+    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
+    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
+    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
+    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
+    """
+    asked = run.settings(invocation)
+    if target is None and run.has_follow_up:
+        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
+    if run.transplant_to is not None and run.limit is not None:
+        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
+    writer = EXTRACTIVE_MODEL if run.model is None else writer_name(asked)
+    with invocation.reader(asked) as engine, engine.browse.reading():
+        data, planned = run.plan(engine, target, writer)
+    if run.is_real and (planned or run.has_follow_up):
+        data |= run.carry_out(invocation, asked, planned, writer)
+    if screen := invocation.answer("backfill", data, ok=all(item.get("ok", True) for item in data["items"])):
+        if data["dryRun"]:
+            _print_plan(screen, data)
+        else:
+            screen.items(
+                data["items"],
+                "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
+                "after=tokensAfter:count, roots:count, how it ended=reason:rest",
+                conversation=lambda item: item["sessionKey"] or item["conversationId"],
+            )
+            counted = plural(data["conversations"], "conversation")
+            screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
+            for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
+                helps = "`lcm rewrite --extractive` has a model write what was extracted instead."
+                screen.warn(f"The model failed ({failure}). {helps}")
+        _print_follow_up(screen, data)
+        if data["backup"]:
+            back = "`lcm undo` takes back the last one, `lcm restore` all of it."
+            screen.note(f"The copy from before is {data['backup']}; {back}")
+        if data["dryRun"] and (data["summaries"] or data["title"] or data["transplant"]):
+            screen.note(f"Written by: {data['writer']}.")
+            screen.unchanged()
+
+
+def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
+    return {"to": to, "status": status, "text": text, **result_json(report)}
+
+
+def _unfolded(one: BackfillPlan) -> int:
+    return 0 if one.unfolded is None else len(one.unfolded.summary_ids)
+
+
+def _named(one: BackfillPlan) -> Data:
+    return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+
+
+def _print_plan(screen: Screen, data: Data) -> None:
+    about = "" if data["exact"] else "about "
+    for item in data["items"]:
+        gone = f"{plural(item['unfolded'], 'summary')} replaced, then " if item["unfolded"] else ""
+        made = f"{about}{plural(item['summaries'], 'summary')} of {item['tokens']:,} tokens"
+        screen.line(f"{item['sessionKey'] or item['conversationId']}: {gone}{made}")
+        if item["roots"] is not None and item["roots"] != 1:
+            screen.warn(f"  {plural(item['roots'], 'root')} would be left")
+    if not data["summaries"]:
+        screen.line("There is nothing to fold.")
+
+
+def _print_follow_up(screen: Screen, data: Data) -> None:
+    titles = {"there": "It has this title already.", "given": "The title is given."}
+    if data["title"] is not None:
+        is_planned = data["title"] == "given" and data["dryRun"]
+        screen.line("Then the title would be given." if is_planned else titles[data["title"]])
+    if (copied := data["transplant"]) is None:
+        return
+    print_diff_lines(screen, copied["text"])
+    where = f"conversation {copied['to']}"
+    outcomes = {
+        "there": f"The summaries are in {where} already.",
+        "planned": f"Then the summaries would be copied to {where}.",
+        "copied": f"The summaries were copied to {where}; `lcm undo --conversation-id {copied['to']}` removes them.",
+    }
+    screen.line(outcomes[copied["status"]])

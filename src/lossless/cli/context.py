@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.apply import confirm
 from lossless.cli.charts import print_context_history
 from lossless.cli.commands import (
     Command,
@@ -17,12 +16,24 @@ from lossless.cli.commands import (
     dry_run_option,
     id_type,
     number_option,
+    store_global,
     text_type,
     words_argument,
 )
-from lossless.cli.options import ConversationTarget, budget_option, find_active, target_options, usage_error
-from lossless.cli.output import pick_json, preview, to_json, write_json
-from lossless.cli.screen import Data, Screen, joined, message_counts, role_text, styled
+from lossless.cli.options import ConversationTarget, budget_option, confirm, find_active, target_options, usage_error
+from lossless.cli.screen import (
+    Data,
+    Screen,
+    joined,
+    message_counts,
+    pick_json,
+    preview,
+    role_text,
+    session_name,
+    styled,
+    to_json,
+    write_json,
+)
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import MessageRow
 from lossless.model.tokens import estimate_tokens
@@ -35,27 +46,18 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
 
 PAYLOADS = ("openai-chat", "openai-responses", "anthropic", "openclaw")
-_ASKED = "lossless.payload"
 _PROMPT_ROLES = ("system", "developer")
 _POLICY_GAP = "\n\n"
 #: So many of the newest changes of a context are told.
 _CHANGES = 200
 
 
-def _remember_format(ctx: click.Context, param: click.Parameter, value: str | None) -> None:  # noqa: ARG001
-    if value in PAYLOADS:
-        ctx.meta[_ASKED] = value
-    elif value is not None:
-        ctx.obj.format = value
-
-
 class _ContextCommand(Command):
     """Its `--format` takes the names of payloads as well, as `--as` does."""
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        wide = click.Option(
-            ["--format"], type=click.Choice(["json", "table", *PAYLOADS]), expose_value=False, callback=_remember_format
-        )
+        formats = click.Choice(["json", "table", *PAYLOADS])
+        wide = click.Option(["--format"], type=formats, expose_value=False, callback=store_global)
         return [wide if "--format" in param.opts else param for param in super().get_params(ctx)]
 
 
@@ -84,27 +86,12 @@ def context(
     Nothing is changed.
     """
     invocation: Invocation = ctx.obj
-    payload = payload or ctx.meta.get(_ASKED)
+    if invocation.format in PAYLOADS:
+        payload, invocation.format = payload or invocation.format, None
     if history:
         if payload or prompt is not None or items:
             raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
-        with invocation.reader() as engine:
-            conversation = target.need(engine)
-            receipts = engine.receipts(conversation, limit=_CHANGES)
-        data: Data = {
-            "conversationId": conversation.id,
-            **pick_json(conversation, "session_key", "session_id"),
-            "items": [
-                {
-                    **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
-                    "included": [{"id": id_, "form": form} for id_, form in one.included],
-                    "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
-                    "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
-                }
-                for one in receipts
-            ],
-        }
-        invocation.emit("context-history", print_prompt_history, data)
+        _show_history(invocation, target)
         return
     with invocation.reader() as engine, engine.browse.reading():
         conversation = target.need(engine)
@@ -114,7 +101,41 @@ def context(
     if payload:
         write_json(provider_request(prompted, payload), pretty=invocation.pretty or not invocation.as_json)
         return
-    invocation.emit("context", print_context, data)
+    invocation.answer("context", data, view=print_context)
+
+
+def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
+    with invocation.reader() as engine:
+        conversation = target.need(engine)
+        receipts = engine.receipts(conversation, limit=_CHANGES)
+    items = [
+        {
+            **pick_json(one, "at", "tokens", "capacity", "tokens_by_kind"),
+            "included": [{"id": id_, "form": form} for id_, form in one.included],
+            "leftOut": [{"id": id_, "reason": reason} for id_, reason in one.left_out],
+            "evidence": [{"id": id_, "why": why} for id_, why in one.evidence],
+        }
+        for one in receipts
+    ]
+    data = {"conversationId": conversation.id, **pick_json(conversation, "session_key", "session_id"), "items": items}
+    if screen := invocation.answer("context-history", data):
+        screen.title(f"Prompts of conversation {conversation.id}", session_name(data))
+        screen.gap()
+        kinds = list(dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind))
+        columns: list[str | tuple[str, str]] = [
+            "when",
+            *((name, "right") for name in ("tokens", "full", *kinds, "left out")),
+        ]
+        rows = []
+        for one in receipts:
+            counts = [one.tokens_by_kind.get(kind, 0) for kind in kinds]
+            share = _percent(one.tokens / max(1, one.capacity)).strip()
+            numbers = [f"{number:,}" for number in (*counts, len(one.left_out))]
+            rows.append((screen.time(one.at), f"{one.tokens:,}", share, *numbers))
+        if rows:
+            screen.table(columns, rows)
+        else:
+            screen.note("No prompt has been assembled yet.")
 
 
 def provider_request(prompted: Assembled, format: str) -> Data:
@@ -226,7 +247,7 @@ def pin(
         with engine.browse.reading():
             number = target.need_id(engine)
             items = _pins_json(engine, number)
-    invocation.emit("pin", print_pins, {"conversationId": number, "pinned": pinned, "items": items})
+    invocation.answer("pin", {"conversationId": number, "pinned": pinned, "items": items}, view=print_pins)
 
 
 @command("unpin")
@@ -239,7 +260,7 @@ def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_r
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
-    invocation.emit("unpin", print_pins, {"conversationId": conversation.id, "unpinned": pin_id, "items": items})
+    invocation.answer("unpin", {"conversationId": conversation.id, "unpinned": pin_id, "items": items}, view=print_pins)
 
 
 def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
@@ -271,7 +292,14 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
-    invocation.emit("new", print_new, to_json(report) | {"sessionKey": conversation.session_key})
+    data: Data = to_json(report) | {"sessionKey": conversation.session_key}
+    if screen := invocation.answer("new", data):
+        sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
+        if not data["messages"] and not data["summaries"]:
+            screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
+            return
+        screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
+        screen.line(f"  {message_counts(data)} left the context and stay in the archive")
 
 
 @command("reset")
@@ -289,7 +317,12 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
         fresh = engine.reset(conversation)
     closed = conversation.id if fresh.id != conversation.id else None
     data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
-    invocation.emit("reset", print_reset, data)
+    if screen := invocation.answer("reset", data):
+        if closed is None:
+            screen.line(f"Conversation {fresh.id} has no messages: it is fresh and stays.")
+        else:
+            screen.title(f"Conversation {closed} is closed")
+            screen.line(f"  {session_name(data)} goes on in conversation {fresh.id}")
 
 
 _BAR = 20
@@ -298,8 +331,9 @@ _REASONS = 8
 
 
 def print_context(screen: Screen, data: Data) -> None:
-    name = data["sessionKey"] or data["sessionId"]
-    screen.title(f"Context of conversation {data['conversationId']}", name, "" if data["active"] else "closed")
+    screen.title(
+        f"Context of conversation {data['conversationId']}", session_name(data), "" if data["active"] else "closed"
+    )
     screen.gap()
     used, stored = data["tokens"] / max(1, data["capacity"]), data["stored"]
     colour, over = ("cyan", "") if data["fits"] else ("red", "  over budget")
@@ -327,25 +361,8 @@ def print_context(screen: Screen, data: Data) -> None:
     for reason, count in list(reasons.items())[:_REASONS]:
         screen.line(styled(f"  {plural(count, 'item')} left out: ", "yellow"), reason)
     for repair in data["repairs"]:
-        screen.line(styled(f"  repaired: {repair['what']} ({repair['count']})", "dim"))
+        screen.note(f"  repaired: {repair['what']} ({repair['count']})")
     print_context_history(screen, data["history"])
-
-
-def print_prompt_history(screen: Screen, data: Data) -> None:
-    items = data["items"]
-    screen.title(f"Prompts of conversation {data['conversationId']}", data["sessionKey"] or data["sessionId"])
-    screen.gap()
-    if not items:
-        screen.line(styled("No prompt has been assembled yet.", "dim"))
-        return
-    kinds = list(dict.fromkeys(kind for item in items for kind in item["tokensByKind"]))
-    screen.items(
-        items,
-        ", ".join(["when=at:time, tokens:count, full:right", *(f"{kind}:count" for kind in kinds), "left out:count"]),
-        full=lambda item: _percent(item["tokens"] / max(1, item["capacity"])).strip(),
-        **{kind: lambda item, kind=kind: item["tokensByKind"].get(kind, 0) for kind in kinds},
-        **{"left out": lambda item: len(item["leftOut"])},
-    )
 
 
 def _percent(share: float) -> str:
@@ -371,29 +388,11 @@ def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
 
 
 def print_pins(screen: Screen, data: Data) -> None:
-    """What happened to a pin, if anything, and the pins."""
     if (pinned := data.get("pinned")) is not None:
         screen.line(styled(f"Pin {pinned} ", "bold"), f"is in every prompt of conversation {data['conversationId']}.")
         screen.undo(f"lcm unpin {pinned} -s {data['conversationId']}")
     elif "unpinned" in data:
         screen.line(f"Pin {data['unpinned']} was removed.")
     elif not data["items"]:
-        screen.line(styled("There are no pins.", "dim"))
+        screen.note("There are no pins.")
     screen.items(data["items"], "pin=pinId:right, message=messageId:right, since=pinnedAt:time, text=preview:rest")
-
-
-def print_new(screen: Screen, data: Data) -> None:
-    sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
-    if not data["messages"] and not data["summaries"]:
-        screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
-        return
-    screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
-    screen.line(f"  {message_counts(data)} left the context and stay in the archive")
-
-
-def print_reset(screen: Screen, data: Data) -> None:
-    if data["closedConversationId"] is None:
-        screen.line(f"Conversation {data['conversationId']} has no messages: it is fresh and stays.")
-        return
-    screen.title(f"Conversation {data['closedConversationId']} is closed")
-    screen.line(f"  {data['sessionKey'] or data['sessionId']} goes on in conversation {data['conversationId']}")

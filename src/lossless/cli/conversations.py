@@ -1,5 +1,5 @@
-"""`lcm list` and `lcm show`, and `lcm conversations`, `messages` and `summaries`, as they were called before: list what
-the archive holds, or show one thing.
+"""`lcm status`, `list` and `show`, and `lcm conversations`, `messages` and `summaries`, as they were called before: how
+much is kept, what the archive holds, and one thing of it.
 """
 
 from __future__ import annotations
@@ -7,15 +7,24 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
+from lossless import __version__
 from lossless.cli import failures, options
 from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
-from lossless.cli.options import MAX_LIMIT, ConversationTarget
-from lossless.cli.output import pick_json, preview, to_json
-from lossless.cli.screen import Data, Screen, role_text, styled
+from lossless.cli.options import (
+    MAX_LIMIT,
+    ConversationTarget,
+    Paging,
+    target_options,
+    usage_error,
+    when_option,
+)
+from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, session_name, styled, to_json
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
 from lossless.model.messages import ROLES
@@ -23,12 +32,12 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from rich.text import Text
 
     from lossless.engine import Engine
-    from lossless.model.records import ConversationRow, PageStart, TimeRange
+    from lossless.model.records import ConversationRow, DepthSizes, TimeRange
     from lossless.settings import Settings
 
 
@@ -37,25 +46,33 @@ conversations = Group("conversations", help="List conversations, or show one.")
 
 @command("list", conversations)
 @options.paging_options("conversations", int)
-def list_conversations(invocation: Invocation, limit: int, start: PageStart | None) -> None:
+def list_conversations(invocation: Invocation, paging: Paging) -> None:
     """List conversations, most recently changed first."""
     settings = invocation.loaded.settings
     with invocation.reader() as engine, engine.browse.reading():
-        page = engine.browse.conversations(limit, start)
+        page = engine.browse.conversations(paging.limit, paging.start)
         ids = [row.conversation_id for row in page.rows]
         tails = engine.browse.tails(ids, settings.fresh_tail_count, _tail_cap(settings))
     items = [_with_tail(row, tails[row.conversation_id]) for row in page.rows]
-    pages = options.pagination("conversations", limit, page)
-    invocation.emit("conversations.list", print_conversations, {"items": items}, pages)
+    pages = paging.pagination(page)
+    data: Data = {"items": items}
+    if screen := invocation.answer("conversations.list", data, pages):
+        is_titled = any(item["title"] for item in data["items"])
+        screen.items(
+            data["items"],
+            f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
+            "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
+            session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
+        )
 
 
 @command("show", conversations)
-@options.target_options(by_run=False)
+@options.target_options()
 def show_conversation(invocation: Invocation, target: ConversationTarget) -> None:
     """Show one conversation: counts, context, pending compaction, what was refused."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _conversation_json(engine, target.need_id(engine))
-    invocation.emit("conversations.show", print_conversation, data)
+    invocation.answer("conversations.show", data, view=print_conversation)
 
 
 def _conversation_json(engine: Engine, id_: int) -> Data:
@@ -67,7 +84,7 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
     del ingest["producers"]
     return {
         "conversation": _with_tail(row, tail),
-        "summaryDepths": options.depths_json(engine.browse.depths(id_)),
+        "summaryDepths": _depths_json(engine.browse.depths(id_)),
         "context": [_row_json(row) for row in details.context],
         "telemetry": to_json(details.telemetry),
         "historyBudget": None if (budget := engine.browse.history_budget(id_)) is None else str(budget),
@@ -81,6 +98,10 @@ def _conversation_json(engine: Engine, id_: int) -> Data:
         "ingest": ingest,
         "hidden": details.hidden,
     }
+
+
+def _depths_json(depths: Sequence[DepthSizes]) -> list[Data]:
+    return [pick_json(depth, "kind", "depth", "count", "tokens") for depth in depths]
 
 
 def _row_json(row: Data) -> Data:
@@ -100,30 +121,34 @@ messages = Group("messages", help="List messages, show one, or show the fresh ta
 
 
 @command("list", messages)
-@options.target_options(by_run=False)
+@options.target_options()
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @options.time_options
 @options.paging_options("messages", int)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_messages(
-    invocation: Invocation,
-    target: ConversationTarget,
-    roles: tuple[str, ...],
-    span: TimeRange | None,
-    limit: int,
-    start: PageStart | None,
-    include_content: bool,
+    invocation: Invocation, /, target: ConversationTarget, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
     """List the messages of a conversation, newest first."""
     with invocation.reader() as engine, engine.browse.reading():
         id_ = target.need_id(engine)
-        page = engine.browse.messages(id_, limit, start, roles=roles, span=span, whole=include_content)
+        page = engine.browse.messages(id_, paging.limit, paging.start, **filters, whole=include_content)
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("messages.list", print_messages, {"items": items}, options.pagination("messages", limit, page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("messages.list", data, paging.pagination(page)):
+        screen.items(
+            data["items"],
+            "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
+            role=lambda item: role_text(item["role"]),
+            text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
+        )
+        for item in data["items"]:
+            if "content" in item:
+                _print_message_text(screen, item)
 
 
 @command("tail", messages)
-@options.target_options(by_run=False)
+@options.target_options()
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised.
@@ -137,7 +162,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         tail = engine.browse.tails([id_], limit, cap)[id_]
         rows = engine.browse.messages_by_id([item.message_id for item in tail])
         count_of_all, tokens_of_all = engine.browse.message_totals(id_)
-    data = {
+    data: Data = {
         "conversationId": id_,
         "limits": {"count": limit, "maxTokens": cap},
         "selected": {
@@ -149,7 +174,15 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "conversation": {"messages": count_of_all, "tokens": tokens_of_all},
         "messages": options.rows_json(rows, whole=True),
     }
-    invocation.emit("messages.tail", print_tail, data)
+    if screen := invocation.answer("messages.tail", data):
+        selected, limits, whole = data["selected"], data["limits"], data["conversation"]
+        most = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
+        screen.title(f"Fresh tail of conversation {data['conversationId']}")
+        shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
+        every = f"{whole['messages']:,} and {whole['tokens']:,}"
+        screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{most}")
+        for message in data["messages"]:
+            _print_message_text(screen, message)
 
 
 @command("show", messages)
@@ -158,7 +191,7 @@ def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _message_json(engine, message_id)
-    invocation.emit("messages.show", print_message, data)
+    invocation.answer("messages.show", data, view=print_message)
 
 
 def _message_json(engine: Engine, message_id: int, what: str = "message") -> Data:
@@ -190,21 +223,14 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 
 
 @command("list", summaries)
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1_000_000), help="Only this depth; leaves have 0.")
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @options.time_options
 @options.paging_options("summaries", str)
 @click.option("--include-content", is_flag=True, help="Show the whole text, too.")
 def list_summaries(
-    invocation: Invocation,
-    target: ConversationTarget | None,
-    depth: int | None,
-    kind: str | None,
-    span: TimeRange | None,
-    limit: int,
-    start: PageStart | None,
-    include_content: bool,
+    invocation: Invocation, /, target: ConversationTarget | None, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
     """List summaries, newest first, of one conversation or of all.
 
@@ -213,10 +239,22 @@ def list_summaries(
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
-            limit, start, conversation_id=id_, depth=depth, kind=kind, span=span, whole=include_content
+            paging.limit, paging.start, conversation_id=id_, **filters, whole=include_content
         )
     items = options.rows_json(page.rows, whole=include_content)
-    invocation.emit("summaries.list", print_summaries, {"items": items}, options.pagination("summaries", limit, page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("summaries.list", data, paging.pagination(page)):
+        one = len({item["conversationId"] for item in data["items"]}) == 1
+        screen.items(
+            data["items"],
+            f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
+            "up to=coverageAt:date, text=preview:rest",
+        )
+        for item in data["items"]:
+            if "content" in item:
+                screen.gap()
+                screen.title(item["summaryId"])
+                screen.prose(item["content"])
 
 
 @command("show", summaries)
@@ -225,7 +263,7 @@ def show_summary(invocation: Invocation, summary_id: str) -> None:
     """Show a summary in full, with what it was made of and what was made of it."""
     with invocation.reader() as engine, engine.browse.reading():
         data = _summary_json(engine, summary_id)
-    invocation.emit("summaries.show", print_summary, data)
+    invocation.answer("summaries.show", data, view=print_summary)
 
 
 def _summary_json(engine: Engine, summary_id: str) -> Data:
@@ -250,15 +288,35 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 @command("list")
 @options.since_options
 @options.paging_options("conversations", int)
-def list_command(invocation: Invocation, span: TimeRange | None, limit: int, start: PageStart | None) -> None:
+def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
     """List conversations, those with the newest messages first.
 
     A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
     """
     with invocation.reader() as engine, engine.browse.reading():
-        page = engine.browse.conversations(limit, start, by_message=True, span=span)
+        page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
         items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
-    invocation.emit("list", print_list, {"items": items}, options.pagination("conversations", limit, page))
+    data: Data = {"items": items}
+    if screen := invocation.answer("list", data, paging.pagination(page)):
+        is_wide = screen.width >= _WIDE
+
+        def about(item: Data) -> Text:
+            words = item["firstWords"]
+            return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
+
+        def session(item: Data) -> Text:
+            name = session_name(item)
+            if screen.width < _WIDEST:
+                name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
+            return styled(name, "dim")
+
+        screen.items(
+            data["items"],
+            "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
+            f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
+            conversation=about,
+            session=session,
+        )
 
 
 def _first_words(engine: Engine, row: ConversationRow) -> str:
@@ -276,11 +334,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
 @options.since_options
-@options.limit_option
-@options.cursor_option
-def show(
-    invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, limit: int, cursor: str | None
-) -> None:
+@options.paging_options("messages", int)
+def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
 
@@ -291,19 +346,18 @@ def show(
     with invocation.reader(settings) as engine, engine.browse.reading():
         target = _find_conversation(engine, name)
         if target is None:
-            kind, data = _open_reference(engine, name)
-            invocation.emit("show", print_shown, {"type": kind} | data)
+            invocation.answer("show", _open_reference(engine, name), view=print_shown)
             return
         id_ = target.need_id(engine)
         if details:
-            invocation.emit("show", print_shown, {"type": "details"} | _conversation_json(engine, id_))
+            invocation.answer("show", {"type": "details"} | _conversation_json(engine, id_), view=print_shown)
             return
-        page = engine.browse.messages(id_, limit, options.parse_cursor("messages", int, cursor), span=span, whole=True)
+        page = engine.browse.messages(id_, paging.limit, paging.start, span=span, whole=True)
         row = engine.browse.conversation(id_)
     assert row is not None
     messages = options.rows_json(page.rows[::-1], whole=True)
-    data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
-    invocation.emit("show", print_shown, data, options.pagination("messages", limit, page))
+    data: Data = {"type": "conversation", "conversation": options.row_json(row), "messages": messages, "full": full}
+    invocation.answer("show", data, paging.pagination(page), view=print_shown)
 
 
 def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
@@ -319,23 +373,22 @@ def _find_conversation(engine: Engine, name: str) -> ConversationTarget | None:
         raise
 
 
-def _open_reference(engine: Engine, name: str) -> tuple[str, Data]:
+def _open_reference(engine: Engine, name: str) -> Data:
     from lossless.recall.results import parse_reference
 
     found = parse_reference(name.removeprefix("#"))
     if found.kind == "message":
         what = "conversation or message" if _NUMBER.fullmatch(name) else "message"
-        return "message", _message_json(engine, found.message_id, what)
+        return {"type": "message"} | _message_json(engine, found.message_id, what)
     if found.kind == "summary":
-        return "summary", _summary_json(engine, found.id)
+        return {"type": "summary"} | _summary_json(engine, found.id)
     from lossless.cli.recall import run_tool
 
     result = run_tool(engine, "lcm_describe", None, {"id": found.id})
-    return "file", result.details | {"text": result.text}
+    return {"type": "file"} | result.details | {"text": result.text}
 
 
 def ago_and_time(screen: Screen, moment: Any) -> str:
-    """How long ago something was, and when."""
     return screen.ago(moment) + ("" if moment is None else f" ({screen.time(moment)})")
 
 
@@ -347,44 +400,6 @@ def ingest_rows(counts: Data) -> tuple[tuple[str, str], ...]:
     }
     arrived = f"{counts['seen']:,} seen, {counts['stored']:,} stored"
     return (("Arrived", arrived), *((title, text) for title, text in rows.items() if text))
-
-
-def print_conversations(screen: Screen, data: Data) -> None:
-    is_titled = any(item["title"] for item in data["items"])
-    screen.items(
-        data["items"],
-        f"#=conversationId:right, session:key, {'title:rest, ' if is_titled else ''}messages=messageCount:count, "
-        "tokens=messageTokens:count, sums=summaryCount:count, context=contextTokens:count, changed=updatedAt:time",
-        session=lambda item: styled(session_name(item), "" if item["active"] else "dim"),
-    )
-
-
-def session_name(item: Data) -> str:
-    """What a conversation is called in commands."""
-    return str(item["sessionKey"] or item["sessionId"])
-
-
-def print_list(screen: Screen, data: Data) -> None:
-    """One line for each conversation: what it is about, whose it is, how long it is, and its days."""
-    is_wide = screen.width >= _WIDE
-
-    def about(item: Data) -> Text:
-        words = item["firstWords"]
-        return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
-
-    def session(item: Data) -> Text:
-        name = session_name(item)
-        if screen.width < _WIDEST:
-            name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
-        return styled(name, "dim")
-
-    screen.items(
-        data["items"],
-        "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
-        f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
-        conversation=about,
-        session=session,
-    )
 
 
 #: From these widths on, lists have more columns, and whole session keys.
@@ -406,7 +421,7 @@ def print_shown(screen: Screen, data: Data) -> None:
     screen.title(f"Conversation {item['conversationId']}", item["title"], "" if item["active"] else "closed")
     days = dict.fromkeys(screen.date(item[name]) for name in ("earliestMessageAt", "latestMessageAt"))
     about = f"{plural(item['messageCount'], 'message')}, {' … '.join(days)}"
-    screen.line(styled(f"{item['sessionKey'] or item['sessionId']}  {about}", "dim"))
+    screen.note(f"{session_name(item)}  {about}")
     for message in data["messages"]:
         text, limit = message["content"], _SHOWN_TOOL_CHARS if message["role"] == "tool" else _SHOWN_CHARS
         if not data["full"] and len(text) > limit:
@@ -416,7 +431,6 @@ def print_shown(screen: Screen, data: Data) -> None:
 
 
 def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
-    """A line for each depth of summaries."""
     return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
 
 
@@ -455,35 +469,11 @@ def print_conversation(screen: Screen, data: Data) -> None:
         screen.prose(ingest["blockedReason"])
 
 
-def print_messages(screen: Screen, data: Data) -> None:
-    """One line for each message, then the whole texts when they were asked for."""
-    screen.items(
-        data["items"],
-        "#=messageId:right, time=createdAt:time, role, tokens=tokenCount:count, text:rest",
-        role=lambda item: role_text(item["role"]),
-        text=lambda item: item["preview"] or styled(", ".join(item["tools"]), "dim"),
-    )
-    for item in data["items"]:
-        if "content" in item:
-            _print_message_text(screen, item)
-
-
 def _print_message_text(screen: Screen, item: Data) -> None:
     screen.gap()
     screen.speaker(item["messageId"], item["role"], screen.time(item["createdAt"]), *item.get("tools", ()))
     if text := item["content"].rstrip("\n"):
         screen.prose(text)
-
-
-def print_tail(screen: Screen, data: Data) -> None:
-    selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-    cap = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
-    screen.title(f"Fresh tail of conversation {data['conversationId']}")
-    shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
-    every = f"{whole['messages']:,} and {whole['tokens']:,}"
-    screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{cap}")
-    for item in data["messages"]:
-        _print_message_text(screen, item)
 
 
 def print_message(screen: Screen, data: Data) -> None:
@@ -506,7 +496,7 @@ def print_message(screen: Screen, data: Data) -> None:
         ("Entry id", data["entryId"]),
         ("File", item["largeContent"]),
     )
-    screen.fields(row for row in rows if row[1])
+    screen.fields(rows)
     screen.gap()
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
@@ -518,21 +508,6 @@ def print_message(screen: Screen, data: Data) -> None:
         kind = "Earlier text" if version["kind"] == "earlier" else "Shortened by the host"
         screen.line(styled(f"{kind}, kept {screen.time(version['at'])}", "bold"))
         screen.prose(version["content"] or "(no text)")
-
-
-def print_summaries(screen: Screen, data: Data) -> None:
-    """One line for each summary, then the whole texts when they were asked for."""
-    one = len({item["conversationId"] for item in data["items"]}) == 1
-    screen.items(
-        data["items"],
-        f"id=summaryId:key, {'' if one else 'conv=conversationId:right, '}depth:right, tokens=tokenCount:count, "
-        "up to=coverageAt:date, text=preview:rest",
-    )
-    for item in data["items"]:
-        if "content" in item:
-            screen.gap()
-            screen.title(item["summaryId"])
-            screen.prose(item["content"])
 
 
 def print_summary(screen: Screen, data: Data) -> None:
@@ -555,3 +530,189 @@ def print_summary(screen: Screen, data: Data) -> None:
     screen.prose(item["content"])
     for message in data["sourceMessages"]:
         _print_message_text(screen, message)
+
+
+#: Up to this size, what takes the room is always worked out.
+_CHEAP_BYTES = 200 * 1024 * 1024
+#: Of so many conversations, those that changed last, the history budget and the prompt cache are shown.
+_BUDGETS = 3
+
+
+@command("status")
+@click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
+@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
+@click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
+@target_options(required=False)
+@when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
+def status(
+    invocation: Invocation,
+    room: bool,
+    wants_size: bool,
+    wants_cost: bool,
+    target: ConversationTarget | None,
+    since: datetime | None,
+) -> None:
+    """Show how much is stored, whether anything was lost, and what takes up space.
+
+    Sizes are shown for archives of up to 200 MB, and with --room for larger ones: every page is read for them. With
+    --cost, -s and --since limit what is counted.
+    """
+    if wants_cost:
+        from lossless.cli.compact import emit_cost
+
+        emit_cost(invocation, target, since)
+        return
+    if target is not None or since is not None:
+        raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
+    if wants_size:
+        from lossless.cli.retention import size as show_size
+
+        click.get_current_context().invoke(show_size)
+        return
+    settings = invocation.loaded.settings
+    with invocation.reader() as engine, engine.browse.reading():
+        browse = engine.browse
+        size, free = browse.size()
+        wal = Path(f"{browse.path}-wal")
+        data = {
+            "version": __version__,
+            "databasePath": browse.path,
+            "databaseSizeBytes": size,
+            "freeBytes": free,
+            "walBytes": wal.stat().st_size if wal.exists() else 0,
+            "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
+            "historyBudgets": [
+                {
+                    "conversationId": id_,
+                    **pick_json(budget, "tokens", "window"),
+                    "beside": budget.overhead + budget.frame,
+                    "reply": budget.reply,
+                    "factor": round(budget.factor, 3),
+                }
+                for id_, budget in browse.newest_history_budgets(_BUDGETS)
+            ],
+            "promptCaches": [
+                {"conversationId": id_, **to_json(seen)} for id_, seen in browse.newest_cache_telemetry(_BUDGETS)
+            ],
+            "status": _totals_json(engine),
+            "withoutModel": _without_model_json(engine),
+            "liveness": _liveness_json(engine),
+            "room": browse.bytes_by_kind() if room or size < _CHEAP_BYTES else None,
+        }
+    invocation.answer("status", data, view=print_status)
+
+
+def _totals_json(engine: Engine) -> Data:
+    totals, depths = engine.browse.totals(), engine.browse.depths()
+    return {
+        "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
+        "messages": {
+            "count": totals.counts.messages,
+            "tokens": totals.message_tokens,
+            **pick_json(totals, "earliest_at", "latest_at", "undated"),
+        },
+        "summaries": {
+            "count": totals.counts.summaries,
+            "tokens": sum(depth.tokens for depth in totals.depths),
+            "sourceMessageTokens": sum(depth.source_tokens for depth in depths if depth.kind == "leaf"),
+            "earliestAt": min((at for depth in totals.depths if (at := depth.earliest_at)), default=None),
+            "latestAt": max((at for depth in totals.depths if (at := depth.latest_at)), default=None),
+            "byDepth": _depths_json(depths),
+        },
+        "context": {"items": totals.context_items, "tokens": totals.context_tokens},
+        "maintenance": pick_json(totals, "pending", "running", "failed"),
+        "largeFiles": {"count": totals.counts.files},
+    }
+
+
+def _without_model_json(engine: Engine) -> Data | None:
+    from lossless.llm.completion import estimate_model
+
+    estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
+    if estimate is None:
+        return None
+    counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
+    return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
+
+
+def _liveness_json(engine: Engine) -> Data:
+    liveness, now = engine.browse.health(), datetime.now(UTC)
+    last, counts = liveness.last_stored_at, ("seen", "stored", "replayed", "skipped", "ambiguous", "revised", "likely")
+    return {
+        "lastStoredAt": last,
+        "secondsSinceStored": None if last is None else max(0, int((now - last).total_seconds())),
+        **pick_json(liveness, "last_compacted_at", *counts, "quarantined"),
+        "blocked": [
+            {"conversationId": id_, "since": since, "reason": reason} for id_, since, reason in liveness.blocked
+        ],
+        "heldTranscripts": len(engine.transcripts.held()),
+        "refusedTranscripts": len(engine.transcripts.refused()),
+    }
+
+
+def print_status(screen: Screen, data: Data) -> None:
+    totals, live = data["status"], data["liveness"]
+    size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
+    screen.title(f"lossless {data['version']}", data["databasePath"], size)
+    screen.gap()
+    last, compacted, blocks = live["lastStoredAt"], live["lastCompactedAt"], len(live["blocked"])
+    messages, summaries, held = totals["messages"], totals["summaries"], totals["conversations"]
+    below = f" for {summaries['sourceMessageTokens']:,}" if summaries["count"] else ""
+    tail, cap = data["freshTail"], data["freshTail"]["maxTokens"]
+    debts = [f"{count:,} {name}" for name, count in totals["maintenance"].items() if count]
+    span = f"{screen.time(messages['earliestAt'])} … {screen.time(messages['latestAt'])}"
+    span = "none yet" if messages["earliestAt"] is None else span
+    undated = f"{plural(messages['undated'], 'message')}: their time cannot be read"
+    screen.fields(
+        (
+            ("Last stored", ago_and_time(screen, last)),
+            ("Last compacted", ago_and_time(screen, compacted)),
+            *ingest_rows(live),
+            ("Blocked", styled(f"{blocks:,}", "bold red") if blocks else styled("none", "green")),
+            *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
+            *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
+            *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
+            ("Compaction", f"{', '.join(debts)}; `lcm worker` runs them" if debts else "none pending"),
+            ("", ""),
+            ("Conversations", f"{held['total']:,}, {held['active']:,} active"),
+            ("Messages", f"{messages['count']:,}, {messages['tokens']:,} tokens"),
+            ("  from", span),
+            ("  undated", styled(undated, "yellow") if messages["undated"] else None),
+            ("Summaries", f"{summaries['count']:,}, {summaries['tokens']:,} tokens{below}"),
+            *depth_rows(summaries["byDepth"]),
+            ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
+            ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
+            *(("" if n else "History budget", _budget_text(one)) for n, one in enumerate(data["historyBudgets"])),
+            *(("" if n else "Prompt cache", _cache_text(screen, one)) for n, one in enumerate(data["promptCaches"])),
+        )
+    )
+    for blocked in live["blocked"]:
+        screen.gap()
+        since = screen.time(blocked["since"])
+        screen.line(styled(f"Conversation {blocked['conversationId']} is blocked since {since}:", "red"))
+        screen.prose(blocked["reason"])
+    if data["withoutModel"]:
+        screen.gap()
+        screen.prose(data["withoutModel"]["text"])
+    if data["room"]:
+        screen.gap()
+        screen.bars(list(data["room"].items()))
+
+
+def _budget_text(one: Data) -> str:
+    rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
+    return f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
+
+
+def _cache_text(screen: Screen, one: Data) -> str:
+    prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
+    share = f", {read:,} of {prompt:,} tokens read from it" if prompt and read else ""
+    cold = one["consecutiveColdObservations"]
+    streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
+    when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
+    return f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
+
+
+def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
+    text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
+    return [("", styled(text, style))] if count else []

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.apply import apply_confirmed, ask_person, planning
 from lossless.cli.commands import (
     Group,
     Invocation,
@@ -22,13 +21,11 @@ from lossless.cli.commands import (
     text_option,
     text_type,
 )
-from lossless.cli.model import SourceTimes, writer_name
-from lossless.cli.options import ConversationTarget, budget_option, usage_error
-from lossless.cli.output import pick_json, to_json
+from lossless.cli.config import SourceTimes, writer_name
+from lossless.cli.options import ConversationTarget, apply_confirmed, ask_person, budget_option, usage_error
 from lossless.cli.retention import phrases_in
-from lossless.cli.rewrite import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans
-from lossless.cli.screen import Data, Screen, message_counts, styled
-from lossless.cli.surgery import yes_option
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, session_name, styled, to_json
+from lossless.cli.surgery import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
@@ -71,7 +68,7 @@ def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: boo
 def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     """Repair what can be repaired; what is done is said on standard error, so that the answer is the examination."""
     asked = invocation.loaded.settings
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         drift, damaged = engine.admin.reindex_plan()
         rebuilt = engine.admin.rebuild_plan()
         merges = [engine.surgery.plan_merge(split.session_key) for split in engine.surgery.splits() if not split.review]
@@ -85,7 +82,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
         steps["make again what rows tell"] = lambda engine: engine.admin.rebuild()
     if merges:
         steps[f"merge {plural(len(merges), 'split session')}"] = lambda engine: list(map(engine.surgery.apply, merges))
-    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary', 'broken summaries')}"] if broken else [])]
+    plan = [*steps, *([f"rewrite {plural(broken, 'broken summary')}"] if broken else [])]
     click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
     if dry_run or not plan:
         return
@@ -110,7 +107,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
     that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
     as for `lcm verify`; with warnings and notes only it is 0.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
             proof = engine.verify()
@@ -118,7 +115,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
     live = to_json(found.liveness)
     live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
     data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
-    invocation.emit("doctor", print_examination, data, ok=found.healthy)
+    invocation.answer("doctor", data, view=print_examination, ok=found.healthy)
 
 
 @command("apply", doctor, short_help="Rewrite broken summaries.")
@@ -142,7 +139,7 @@ def apply_repairs(
     """
     if summary_ids and conversation_id is None:
         raise usage_error("--summary is for the summaries of one conversation: name it.")
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         target = None if conversation_id is None else ConversationTarget(conversation_id)
         plans, more = plan_repairs(engine, target, budget, summary_ids)
     emit_rewrites(invocation, "doctor.apply", plans, how, more)
@@ -164,7 +161,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. `lcm files gc` deletes their
     files.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         plans = engine.admin.clean_plans(filter_id)
     names = ("session_key", "session_id", "active", "newest_at", "messages")
     items = [
@@ -188,7 +185,24 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
-    invocation.emit("doctor.clean", print_clean, data)
+    if screen := invocation.answer("doctor.clean", data):
+        screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
+        removed = data["done"]
+        if removed is None:
+            for item in data["items"]:
+                for row in item["conversations"]:
+                    name = session_name(row)
+                    rest = f" {name}: {plural(row['messages'], 'message')}, {format_bytes(row['bytes'])}"
+                    screen.line(styled(f"- {item['filter']} ", "red"), f"#{row['conversationId']}{rest}")
+                if (more := item["count"] - len(item["conversations"])) > 0:
+                    screen.note(f"  {item['filter']}: and {more:,} more")
+            screen.unchanged("--apply FILTER deletes, after a backup.")
+            return
+        screen.line(styled(f"{plural(removed['conversations'], 'conversation')} deleted.", "bold green"))
+        if removed["backup"]:
+            screen.note(f"The copy from before is {removed['backup']}.")
+        if removed["refusal"]:
+            screen.warn(f"The room was not given back: {removed['refusal']}")
 
 
 @command("maintenance", doctor, short_help="List or close stuck compactions.")
@@ -202,7 +216,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
 
     Only the compaction of a closed conversation can be closed: `lcm worker` runs the others.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
     items = [to_json(debt) | {"isStuck": is_stuck(debt)} for debt in found]
@@ -211,7 +225,18 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
         text = describe_close(work)
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    invocation.emit("doctor.maintenance", print_maintenance, data)
+    if screen := invocation.answer("doctor.maintenance", data):
+        screen.items(
+            data["items"],
+            "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
+            none="No compaction is pending.",
+            state=lambda item: (
+                f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
+                f"{', stuck' if item['isStuck'] else ''}"
+            ),
+        )
+        if data["applied"]:
+            screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
 
 
 @command("rollover-splits", doctor, short_help="Merge sessions that were split.")
@@ -222,7 +247,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
     For the others look first, then run `lcm session merge --reviewed`.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.surgery.splits()
         plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
     reports = []
@@ -231,8 +256,17 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
         reports = apply_confirmed(
             invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
-    data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    invocation.emit("doctor.rollover-splits", print_splits, data)
+    data: Data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
+    if screen := invocation.answer("doctor.rollover-splits", data):
+        if not data["items"]:
+            screen.line("No session is split.")
+            return
+        columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
+        screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
+        if data["applied"]:
+            screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+        else:
+            screen.unchanged("--apply merges those that are certain, after a backup.")
 
 
 @command("reindex", doctor, short_help="Rebuild the search index.")
@@ -243,7 +277,7 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
 
     Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
@@ -264,7 +298,26 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    invocation.emit("doctor.reindex", print_reindex, data, ok=is_whole)
+    if screen := invocation.answer("doctor.reindex", data, ok=is_whole):
+        lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
+        screen.line(
+            f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
+            f"and lacks or misreads {plural(stale, 'summary')}."
+        )
+        if data["damaged"]:
+            screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
+        if data["unindexed"]:
+            screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
+        if data["losslessClawLost"]:
+            screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
+        if not data["applied"]:
+            screen.unchanged("--apply makes it again.")
+            return
+        done = data["done"]
+        made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary')}"
+        screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
+        for id_ in done["unreadable"]:
+            screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
 
 
 @command("rebuild", doctor, short_help="Compute derived values again.")
@@ -275,12 +328,28 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
     These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
     Messages do not change.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
-    invocation.emit("doctor.rebuild", print_rebuild, {**to_json(found), "applied": is_real})
+    data: Data = {**to_json(found), "applied": is_real}
+    if screen := invocation.answer("doctor.rebuild", data):
+        wrong = {
+            "context": data["contexts"],
+            "summary without its sources": data["withoutSources"],
+            "summary with wrong counts or times": data["miscounted"],
+            "conversation with wrong counters": data["counters"],
+        }
+        for what, ids in wrong.items():
+            if ids:
+                screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
+        if not any(wrong.values()):
+            screen.line("All that can be derived is as it should be.")
+        elif data["applied"]:
+            screen.line(styled("It was made again.", "bold green"))
+        else:
+            screen.unchanged("--apply makes it again.")
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
@@ -312,23 +381,36 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
 
         invocation.reader().close()  # it must be there
         proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
-        data = {**pick_json(proof, "ok", "files", "bytes"), "found": len(proof.traces)}
-        data |= {"traces": to_json(proof.traces[:limit]), "unreadable": list(proof.unreadable)}
-        invocation.emit("verify absent", print_absent, data, ok=proof.ok)
+        traces = {"found": len(proof.traces), "traces": to_json(proof.traces[:limit])}
+        absence = pick_json(proof, "ok", "files", "bytes", "unreadable") | traces
+        invocation.answer("verify absent", absence, view=print_absent, ok=proof.ok)
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
         with invocation.progress("Checking messages", total) as advance:
             found = engine.verify(advance)
     problems = sorted(found.problems, key=lambda problem: problem.severity)
-    data = {
+    data: Data = {
         **pick_json(found, "ok", "messages", "summaries"),
         "errors": sum(problem.severity == "error" for problem in problems),
         "warnings": sum(problem.severity == "warning" for problem in problems),
         "byCheck": dict(Counter(problem.check for problem in problems)),
         "problems": to_json(problems[:limit]),
     }
-    invocation.emit("verify", print_verify, data, ok=found.ok)
+    if screen := invocation.answer("verify", data, ok=found.ok):
+        for one in data["problems"]:
+            severity = styled(f"{one['severity']} ", "red" if one["severity"] == "error" else "yellow")
+            screen.line(severity, f"{one['table']} {one['id']}: {one['detail']}")
+        unlisted = data["errors"] + data["warnings"] - len(data["problems"])
+        if unlisted > 0:
+            screen.note(f"and {unlisted:,} more; see them with --limit")
+        if data["problems"]:
+            screen.gap()
+        verdict = styled("All is there.", "bold green")
+        if data["errors"]:
+            verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
+        warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
+        screen.line(verdict, f"{warned} {message_counts(data)} checked.")
 
 
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
@@ -342,7 +424,7 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
     """
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
-    data = {
+    data: Data = {
         "applied": False,
         "tables": list(found.tables),
         "bytesToFree": found.bytes + free if found.tables else 0,
@@ -360,42 +442,23 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "backupBytes": backup.stat().st_size,
             "counts": to_json(counts),
         }
-    invocation.emit("adopt", print_adopt, data)
+    if screen := invocation.answer("adopt", data):
+        if not data["tables"]:
+            screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
+            return
+        tables = ", ".join(data["tables"])
+        if not data["applied"]:
+            room_text, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
+            screen.line(f"{tables}: about {room_text} of {whole} can be freed.")
+            screen.unchanged("`lcm adopt --apply` makes a copied and does it.")
+            return
+        sizes_text = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
+        screen.title(f"{format_bytes(data['bytesFreed'])} freed", sizes_text)
+        copied = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
+        screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", copied)))
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
-
-
-def print_verify(screen: Screen, data: Data) -> None:
-    for problem in data["problems"]:
-        severity = styled(f"{problem['severity']} ", "red" if problem["severity"] == "error" else "yellow")
-        screen.line(severity, f"{problem['table']} {problem['id']}: {problem['detail']}")
-    unlisted = data["errors"] + data["warnings"] - len(data["problems"])
-    if unlisted > 0:
-        screen.line(styled(f"and {unlisted:,} more; see them with --limit", "dim"))
-    if data["problems"]:
-        screen.gap()
-    verdict = styled("All is there.", "bold green")
-    if data["errors"]:
-        verdict = styled(f"{plural(data['errors'], 'error')}.", "bold red")
-    warned = f" {plural(data['warnings'], 'warning')}." if data["warnings"] else ""
-    screen.line(verdict, f"{warned} {message_counts(data)} checked.")
-
-
-def print_adopt(screen: Screen, data: Data) -> None:
-    if not data["tables"]:
-        screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-        return
-    tables = ", ".join(data["tables"])
-    if not data["applied"]:
-        free, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
-        screen.line(f"{tables}: about {free} of {whole} can be freed.")
-        screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
-        return
-    size = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
-    screen.title(f"{format_bytes(data['bytesFreed'])} freed", size)
-    backup = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
-    screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", backup)))
 
 
 _SEVERITIES = {"problem": "red", "warning": "yellow", "note": "dim"}
@@ -418,7 +481,7 @@ def print_examination(screen: Screen, data: Data) -> None:
         colour = _SEVERITIES[finding["severity"]]
         screen.line(styled(f"{finding['severity']} ", colour), finding["message"])
         if finding["remedy"]:
-            screen.line(styled(f"  {finding['remedy']}", "dim"))
+            screen.note(f"  {finding['remedy']}")
     if data["findings"]:
         screen.gap()
     verdict = styled("Not healthy.", "bold red")
@@ -428,93 +491,6 @@ def print_examination(screen: Screen, data: Data) -> None:
         if warnings:
             verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
-
-
-def print_clean(screen: Screen, data: Data) -> None:
-    screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
-    report = data["done"]
-    if report is None:
-        for item in data["items"]:
-            for held in item["conversations"]:
-                name = held["sessionKey"] or held["sessionId"]
-                rest = f" {name}: {plural(held['messages'], 'message')}, {format_bytes(held['bytes'])}"
-                screen.line(styled(f"- {item['filter']} ", "red"), f"#{held['conversationId']}{rest}")
-            if (more := item["count"] - len(item["conversations"])) > 0:
-                screen.line(styled(f"  {item['filter']}: and {more:,} more", "dim"))
-        screen.unchanged("--apply FILTER deletes, after a backup.")
-        return
-    screen.line(styled(f"{plural(report['conversations'], 'conversation')} deleted.", "bold green"))
-    if report["backup"]:
-        screen.line(styled(f"The copy from before is {report['backup']}.", "dim"))
-    if report["refusal"]:
-        screen.line(styled(f"The room was not given back: {report['refusal']}", "yellow"))
-
-
-def print_maintenance(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No compaction is pending.")
-    screen.items(
-        data["items"],
-        "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
-        state=lambda item: (
-            f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
-            f"{', stuck' if item['isStuck'] else ''}"
-        ),
-    )
-    if data["applied"]:
-        screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
-
-
-def print_reindex(screen: Screen, data: Data) -> None:
-    lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
-    screen.line(
-        f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
-        f"and lacks or misreads {plural(stale, 'summary', 'summaries')}."
-    )
-    if data["damaged"]:
-        screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
-    if data["unindexed"]:
-        screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
-    if data["losslessClawLost"]:
-        screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
-    if not data["applied"]:
-        screen.unchanged("--apply makes it again.")
-        return
-    done = data["done"]
-    made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary', 'summaries')}"
-    screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
-    for id_ in done["unreadable"]:
-        screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
-
-
-def print_rebuild(screen: Screen, data: Data) -> None:
-    found = {
-        "context": data["contexts"],
-        "summary without its sources": data["withoutSources"],
-        "summary with wrong counts or times": data["miscounted"],
-        "conversation with wrong counters": data["counters"],
-    }
-    for what, ids in found.items():
-        if ids:
-            screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
-    if not any(found.values()):
-        screen.line("All that can be derived is as it should be.")
-    elif data["applied"]:
-        screen.line(styled("It was made again.", "bold green"))
-    else:
-        screen.unchanged("--apply makes it again.")
-
-
-def print_splits(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("No session is split.")
-        return
-    columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
-    screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
-    if data["applied"]:
-        screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
-    else:
-        screen.unchanged("--apply merges those that are certain, after a backup.")
 
 
 def print_absent(screen: Screen, data: Data) -> None:

@@ -24,6 +24,8 @@ _KINDS: tuple[tuple[type[errors.LosslessError], int, tuple[str, ...]], ...] = (
     (errors.ArchiveError, DATABASE, ()),
     (errors.LosslessError, INTERNAL, ()),
 )
+#: What lists those of which one was not found.
+_LISTS = {"summary": "lcm summary list", "conversation": "lcm list"}
 
 
 class CommandFailed(Exception):
@@ -44,17 +46,14 @@ class CommandFailed(Exception):
 
 
 def fail(code: str, message: str, exit_code: int = BAD_ARGUMENTS, *, hint: str = "", **details: Any) -> CommandFailed:
-    """A failure to raise."""
     return CommandFailed(code, message, exit_code, details, hint)
 
 
 def not_found(message: str, *, hint: str = "", **details: Any) -> CommandFailed:
-    """The failure for what is not there."""
     return fail("not_found", message, NOT_FOUND, hint=hint, **details)
 
 
 def is_at_terminal() -> bool:
-    """Whether a person types and reads."""
     return all(stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
 
 
@@ -76,13 +75,15 @@ def as_failure(error: errors.LosslessError | click.ClickException | CommandFaile
         hint = f"See `{context.command_path if context else 'lcm'} --help`."
         return CommandFailed("bad_arguments", error.format_message(), BAD_ARGUMENTS, {}, hint)
     exit_code, names = next((code, names) for kind, code, names in _KINDS if isinstance(error, kind))
-    is_config = isinstance(error, errors.BadSetting) and error.key == "config"
-    hint = "Correct the file, or name another one with --config." if is_config else ""
+    hint = ""
+    if isinstance(error, errors.BadSetting) and error.key == "config":
+        hint = "Correct the file, or name another one with --config."
+    elif isinstance(error, errors.NotFound) and error.kind in _LISTS:
+        hint = f"`{_LISTS[error.kind]}` shows what is there."
     return CommandFailed(error.code, str(error), exit_code, {name: getattr(error, name) for name in names}, hint)
 
 
 def print_error(failure: CommandFailed, *, as_json: bool, pretty: bool = False) -> None:
-    """Print a failure on standard error."""
     if as_json:
         import json
 
@@ -99,12 +100,10 @@ def _wrapped(text: str, first: int = 0) -> str:
     if not sys.stderr.isatty():
         return printable(text)
     import shutil
-    import textwrap
 
-    wrapper = textwrap.TextWrapper(
-        shutil.get_terminal_size().columns, initial_indent=" " * first, break_long_words=False, break_on_hyphens=False
-    )
-    return "\n".join(wrapper.fill(line) for line in printable(text).split("\n"))[first:]
+    width = shutil.get_terminal_size().columns
+    lines = (click.wrap_text(line, width, " " * first) for line in printable(text).split("\n"))
+    return "\n".join(lines)[first:]
 
 
 def printable(text: str) -> str:

@@ -1,4 +1,6 @@
-"""`lcm` alone and `lcm init`: what is on this machine, and the way from nothing to an archive that answers."""
+"""`lcm` alone, `lcm init`, `connect` and `disconnect`: what is on this machine, the way from nothing to an archive that
+answers, and what connects a host to it; and `bridge` and `hook`, which hosts call.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +8,36 @@ import re
 import shlex
 import sys
 from collections import Counter
-from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from importlib import import_module
+from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, text_option
+from lossless.cli.commands import Command, Group, Invocation, command, folder_option, text_option
 from lossless.cli.options import usage_error
-from lossless.cli.output import pick_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.paths import expand_path
 from lossless.settings.load import ProcessEnvironment
 from lossless.tui.text import format_bytes, home_path, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Collection, Sequence
 
     from lossless.engine import Engine
+    from lossless.hosts.config_files import FileEdit
+    from lossless.hosts.hook_config import HostCommands
     from lossless.transfer.transcripts import ImportOutcome, LocalHistory
+
 
 #: So many bytes of each program's newest transcripts come first, so that something can be found soon.
 _FIRST_BYTES = 1_000_000
-#: Without a terminal for a bar, so many lines say how far an import has come.
-_LINES_OF_PROGRESS = 10
 _HOSTS = {"claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw"}
 _CONNECT = "Connect {}, so that every message is kept and can be recalled?"
 _CONNECT_OPENCLAW = "Make lossless OpenClaw's context engine (restart its gateway afterwards)?"
@@ -45,11 +51,11 @@ def show_overview(invocation: Invocation) -> None:
     invocation.format = invocation.format or "table"
     path = Path(invocation.file_path)
     if path.exists():
-        invocation.emit("overview", print_overview, _archive_json(invocation))
+        invocation.answer("overview", _archive_json(invocation), view=print_overview)
         return
     found = _find(invocation)
-    data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
-    invocation.emit("overview", print_overview, data)
+    data: Data = {"archive": None, "path": str(path), "found": [_history_json(item) for item in found]}
+    invocation.answer("overview", data, view=print_overview)
     if _can_ask(invocation):
         click.echo(err=True)
         if click.confirm("Run `lcm init` now?", default=True, err=True):
@@ -57,7 +63,7 @@ def show_overview(invocation: Invocation) -> None:
 
 
 def _archive_json(invocation: Invocation) -> Data:
-    from lossless.cli.model import writer_name
+    from lossless.cli.config import writer_name
 
     with invocation.reader() as engine, engine.browse.reading():
         totals, health = engine.browse.totals(), engine.browse.health()
@@ -75,38 +81,33 @@ def _archive_json(invocation: Invocation) -> Data:
 
 
 def print_overview(screen: Screen, data: Data) -> None:
-    """The archive and three commands, or what was found and how to begin."""
     archive = data["archive"]
     if archive is None:
         screen.line("lossless keeps every word of your agent conversations in one local file.")
         screen.gap()
         _print_found(screen, data["found"])
-        steps = [
-            ("lcm init", "import this history and connect these programs" if data["found"] else "make an archive"),
-            ("lcm demo", "see on a made-up conversation what lossless does"),
-            ("lcm --help", "all commands"),
-        ]
+        imports = "import this history and connect these programs" if data["found"] else "make an archive"
+        steps = {"init": imports, "demo": "see on a made-up conversation what lossless does", "--help": "all commands"}
     else:
         screen.title("lossless", format_bytes(archive["sizeBytes"]))
         click.echo(failures.printable(f"  {data['path']}"))  # on a line of its own, which nothing breaks
-        counts = [plural(archive[name], name[:-1]) for name in ("conversations", "messages")]
-        counts.append(plural(archive["summaries"], "summary", "summaries"))
-        screen.line(f"  {', '.join(counts)}; last stored {screen.ago(archive['lastStoredAt'])}")
+        counted = f"{plural(archive['conversations'], 'conversation')}, {message_counts(archive)}"
+        screen.line(f"  {counted}; last stored {screen.ago(archive['lastStoredAt'])}")
         writer = archive["summariesBy"]
         screen.line(f"  Summaries: {'no model, made of the text itself' if writer == EXTRACTIVE_MODEL else writer}")
         if data["otherArchive"]:
-            screen.line(styled(f"  Another archive, not used: {data['otherArchive']}", "yellow"))
-        steps = [
-            ("lcm recall …", "find messages by a question, or by some words"),
-            ("lcm tui", "browse everything"),
-            ("lcm init", "import what is new on this machine, and connect programs"),
-        ]
+            screen.warn(f"  Another archive, not used: {data['otherArchive']}")
+        steps = {
+            "recall …": "find messages by a question, or by some words",
+            "tui": "browse everything",
+            "init": "import what is new on this machine, and connect programs",
+        }
     screen.gap()
     screen.line("Next:")
-    for typed, about in steps:
-        screen.line("  ", styled(f"{typed:<16}", "bold"), about)
+    for name, about in steps.items():
+        screen.line("  ", styled(f"lcm {name:<12}", "bold"), about)
     if archive is not None:
-        screen.line(styled("All commands: lcm --help", "dim"))
+        screen.note("All commands: lcm --help")
 
 
 def _print_found(screen: Screen, found: Sequence[Data]) -> None:
@@ -159,18 +160,17 @@ def init(
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
     setup = _Setup(invocation, asks=asks)
     setup.may_import, setup.model, setup.dry_run = not no_import, model or "", dry_run
-    setup.hosts = {host: host in hosts for host in _HOSTS} if hosts else {}
+    setup.hosts = hosts
     setup.run()
 
 
 class _Setup:
     """One run of `lcm init`: with the hosts and the model that were chosen, asking about the others."""
 
-    may_import, model, dry_run = True, "", False
+    may_import, model, dry_run, hosts = True, "", False, tuple[str, ...]()
 
     def __init__(self, invocation: Invocation, *, asks: bool, found: list[LocalHistory] | None = None) -> None:
         self.invocation, self.asks, self.found = invocation, asks, found
-        self.hosts: dict[str, bool] = {}
         self.screen = Screen(invocation.loaded.settings.timezone)
         self.places = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir)
         self.is_new = not Path(invocation.file_path).exists()
@@ -195,7 +195,7 @@ class _Setup:
             self._say("", "Nothing was changed (--dry-run). It would:", f"  import {count}")
             self._say(*(f"  connect {host}" for host in hosts))
             self._say(f"  let {model} write summaries" if model else "  not change the model for summaries")
-            self.invocation.emit("init", None, self.data)
+            self.invocation.answer("init", self.data)
             return
         with self.invocation.engine() as engine:
             later = self._import_newest(engine, can_import) if imports else []
@@ -214,12 +214,10 @@ class _Setup:
         return click.confirm(question, default=default, err=True) if self.asks else default
 
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
-        if not found or not self.may_import:
-            return False
-        if not self.asks:
-            return True
         from lossless.transfer.transcripts import file_size
 
+        if not found or not self.may_import or not self.asks:
+            return bool(found) and self.may_import
         if not (files := self._unread(found)):
             self._say("Every transcript is imported already.")
             return False
@@ -227,13 +225,10 @@ class _Setup:
 
     def _choose_hosts(self, here: set[str]) -> list[str]:
         """The hosts to connect: of those on this machine that are not connected yet, those that were chosen."""
-        from lossless.cli.install import connect_host
-
         chosen = []
         for host, name in _HOSTS.items():
-            wanted = self.hosts.get(host)
             is_here = host in here and (host != "openclaw" or self.places.host_config.is_file())
-            if wanted is False or not (wanted or is_here):
+            if not (host in self.hosts if self.hosts else is_here):
                 continue
             try:
                 files = connect_host(self.invocation, host, dry_run=True)["files"]
@@ -243,12 +238,12 @@ class _Setup:
             question = _CONNECT_OPENCLAW if host == "openclaw" else _CONNECT.format(name)
             if all(file["change"] == "unchanged" for file in files):
                 self._say(f"{name} is connected already.")
-            elif wanted or self._ask(question, default=host not in _NOT_BY_DEFAULT):
+            elif self.hosts or self._ask(question, default=host not in _NOT_BY_DEFAULT):
                 chosen.append(host)
         return chosen
 
     def _choose_model(self) -> str | None:
-        from lossless.cli.model import model_suggestions, writer_name
+        from lossless.cli.config import model_suggestions, writer_name
 
         if self.model:
             return self.model
@@ -261,23 +256,16 @@ class _Setup:
         return None if answer.lower() in ("", _NO_MODEL) else answer
 
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
-        """Import a little of each program, the newest first; returns what is left."""
         from lossless.transfer.transcripts import file_size
 
         first: list[tuple[str, list[Path]]] = []
         later: list[tuple[str, list[Path]]] = []
         for item in found:
-            bytes_left, now = _FIRST_BYTES, set[Path]()
-            for file in item.files:
-                size = file_size(file)
-                if size <= bytes_left:
-                    now.add(file)
-                    bytes_left -= size
-            now = now or set(item.files[:1])
-            oldest_first = item.files[::-1]
-            first.append((item.kind, [file for file in oldest_first if file in now]))
-            if rest := [file for file in oldest_first if file not in now]:
-                later.append((item.kind, rest))
+            sizes = accumulate(map(file_size, item.files))
+            count = max(1, sum(size <= _FIRST_BYTES for size in sizes))
+            first.append((item.kind, list(item.files[:count][::-1])))
+            later.append((item.kind, list(item.files[count:][::-1])))
+        later = [(kind, files) for kind, files in later if files]
         self._import(engine, first, "Importing the newest" if later else "Importing")
         return later
 
@@ -288,11 +276,9 @@ class _Setup:
 
         total = sum(file_size(file) for _, files in groups for file in files)
         outcomes: list[ImportOutcome] = []
-        with self._progress(what, total) as advance:
+        with self.invocation.progress(what, total, in_bytes=True) as advance:
             for kind, files in groups:
-                others = {file for file in files if detect_other_kind(file, kind) is not None}
-                advance(sum(map(file_size, others)))
-                own = [file for file in files if file not in others]
+                own = [file for file in files if detect_other_kind(file, kind) is None]
                 outcomes += engine.transfer.import_transcripts(kind, own, fold=False, progress=advance)
         counts: Counter[str] = Counter(self.data.get("imported", {}))
         for item in outcomes:
@@ -302,26 +288,7 @@ class _Setup:
                 self._problem(f"{item.path}: {item.reason}")
         self.data["imported"] = dict(counts)
 
-    @contextmanager
-    def _progress(self, what: str, total: int) -> Iterator[Callable[[int], None]]:
-        """A bar at a terminal, else a line now and then."""
-        done = reported = 0
-
-        def advance(more: int) -> None:
-            nonlocal done, reported
-            done += more
-            part = _LINES_OF_PROGRESS * done // max(1, total)
-            if part > reported:
-                reported = part
-                self._say(f"{what}: {format_bytes(done)} of {format_bytes(total)}")
-                sys.stdout.flush()
-
-        with self.invocation.progress(what, total, in_bytes=True) as bar:
-            yield bar or advance
-
     def _connect(self, hosts: Sequence[str]) -> None:
-        from lossless.cli.install import connect_host
-
         for host in hosts:
             try:
                 done = connect_host(self.invocation, host, dry_run=False)
@@ -335,7 +302,7 @@ class _Setup:
             self._say(*(f"  note: {remark}" for remark in done.get("remarks", ())))
 
     def _use_model(self, name: str) -> None:
-        from lossless.cli.model import print_model_use, use_model
+        from lossless.cli.config import print_model_use, use_model
 
         try:
             self.data["model"] = use_model(self.invocation, name)
@@ -372,7 +339,7 @@ class _Setup:
             where = f"{plural(example['passages'], 'passage')} from {plural(example['conversations'], 'conversation')}"
             self._say("", f"Done. You can find every message; this finds {where}:", "", f"  {example['command']}", "")
             self._say("`lcm tui` browses everything, `lcm` shows what else to do.")
-        self.invocation.emit("init", None, self.data, ok=not self.problems)
+        self.invocation.answer("init", self.data, ok=not self.problems)
 
     def _say(self, *lines: str) -> None:
         if not self.invocation.as_json:
@@ -416,3 +383,221 @@ def _telling_words(text: str) -> list[str]:
     words = dict.fromkeys(word for word in map(str.casefold, _WORD.findall(text)) if word not in known)
     longest = sorted(words, key=len, reverse=True)[:3]
     return [word for word in words if word in longest]
+
+
+install = Group("install", help="Connect a host to the archive with hooks and tools.")
+uninstall = Group("uninstall", help="Remove from a host what `lcm connect` added.")
+_PROJECT = folder_option("--project", "For one project, in its own files.")
+_USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
+_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
+_DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
+
+
+def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> None:
+    """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
+
+    @command(name, install, help=connects, short_help=about)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    @_DOCTOR
+    def connect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool, doctor: bool) -> None:
+        from lossless.hosts.claude_code.setup import check_setup
+
+        host, places = _agent(name, project, user)
+        if doctor:
+            again = f"lcm connect {name}{f' --project {project}' if project else ''}"
+            checks = check_setup(host, places, again, invocation.file_path)
+            listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
+            view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
+            data = {"host": name, "checks": listed}
+            invocation.answer("install.doctor", data, view=view, ok=all(check.ok for check in checks))
+        else:
+            made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
+            invocation.answer("install", made, view=partial(print_changes, undo="disconnect"))
+
+    @command(name, uninstall, help=disconnects, short_help=about)
+    @_PROJECT
+    @_USER
+    @_DRY_RUN
+    def disconnect(invocation: Invocation, project: Path | None, user: bool, dry_run: bool) -> None:
+        host, places = _agent(name, project, user)
+        files = change_files(host.uninstall_edits(places), dry_run=dry_run)
+        data = {"host": name, "applied": not dry_run, "files": files}
+        invocation.answer("uninstall", data, view=partial(print_changes, undo="connect"))
+
+
+def _agent(name: str, project: Path | None = None, user: bool = False) -> tuple[Any, Any]:
+    """What knows a host with hooks, and the files of that host which are meant."""
+    if project is not None and user:
+        raise usage_error("Give --project or --user, not both.")
+    host: Any = import_module("lossless.hosts.codex" if name == "codex" else "lossless.hosts.claude_code.setup")
+    return host, host.user_files() if project is None else host.project_files(project.absolute())
+
+
+def connect_host(invocation: Invocation, name: str, *, dry_run: bool) -> Data:
+    """Give a host what it needs, for all projects, and say what changed, or would."""
+    if name == "openclaw":
+        return _change_openclaw(invocation, None, dry_run=dry_run)
+    return _connect_agent(invocation, name, *_agent(name), by_name=False, dry_run=dry_run)
+
+
+def _connect_agent(invocation: Invocation, name: str, host: Any, places: Any, *, by_name: bool, dry_run: bool) -> Data:
+    from lossless.hosts.claude_code.setup import missing_package
+    from lossless.hosts.config_files import read_object, read_text
+    from lossless.hosts.hook_config import command_in
+
+    before = command_in(read_object(places.settings, read_text(places.settings)), host.own_server(places))
+    commands, archive = _programs(invocation, before, by_name=by_name)
+    files = change_files(host.install_edits(places, commands), dry_run=dry_run)
+    remarks = list(filter(None, [missing_package()]))
+    return {"host": name, "applied": not dry_run, "files": files, "archive": archive, "remarks": remarks}
+
+
+def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: bool) -> tuple[HostCommands, str]:
+    """The commands to write down, and the archive that they use.
+
+    An archive or a config file that was chosen for this run is chosen for them, too; else those of the commands that
+    are there already stay.
+    """
+    from lossless.hosts.hook_config import host_commands, options_in
+    from lossless.settings import load
+    from lossless.settings.setting import mask_passwords
+
+    loaded = invocation.loaded
+    is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
+    database, config = invocation.file_path if is_chosen else None, invocation.config
+    if before is not None:
+        known_database, known_config = options_in(before)
+        database = known_database if database is None and config is None else database
+        config = known_config if config is None and known_config and Path(known_config).exists() else config
+    elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
+        config = str(loaded.config_path)
+    used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
+    archive = mask_passwords(used) if "://" in used else str(Path(used).absolute())
+    return host_commands(database=database, config=config, by_name=by_name), archive
+
+
+def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
+    from lossless.hosts.config_files import apply_edits
+
+    done = edits if dry_run else apply_edits(edits, datetime.now(UTC))
+    return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
+
+
+_agent_commands(
+    "claude-code",
+    "Claude Code: hooks, MCP server, skill.",
+    """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
+
+    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
+    skills/lossless-recall. Nothing else in these files changes, and they are copied first. A second run changes
+    nothing. With --db or --config, hooks and server use that archive; otherwise the one that they used before.
+    """,
+    "Remove hooks, MCP server and skill from Claude Code, and nothing else. The archive stays.",
+)
+_agent_commands(
+    "codex",
+    "Codex CLI: hooks, MCP server.",
+    """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
+
+    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
+    files changes, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config, hooks
+    and server use that archive; otherwise the one that they used before.
+    """,
+    "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
+)
+
+_STATE = folder_option(
+    "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
+)
+
+
+@command("openclaw", install, short_help="OpenClaw: the context engine.")
+@_STATE
+@_DRY_RUN
+@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm disconnect openclaw`.")
+def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
+    """Make lossless the context engine of OpenClaw.
+
+    This adds the plugin's folder to openclaw.json, sets the contextEngine slot, and allows the plugin to add the recall
+    policy to prompts and to use the models that its settings name. Settings of lossless-claw are copied where OpenClaw
+    accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
+    first. Restart the gateway afterwards.
+    """
+    done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=is_removal)
+    view = partial(print_changes, undo="connect" if is_removal else "disconnect")
+    invocation.answer("uninstall" if is_removal else "install", done, view=view)
+
+
+@command("openclaw", uninstall, short_help="OpenClaw: the context engine.")
+@_STATE
+@_DRY_RUN
+def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
+    """Remove the plugin from OpenClaw's config, and put back what it replaced there. The archive stays."""
+    done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=True)
+    invocation.answer("uninstall", done, view=partial(print_changes, undo="connect"))
+
+
+@click.command("bridge", cls=Command)
+def bridge() -> None:
+    """Answer OpenClaw's plugin on standard input and output; the plugin starts it.
+
+    One JSON-RPC message a line, both ways. It ends when its input does.
+    """
+    from lossless.hosts.openclaw.service import main
+
+    raise click.exceptions.Exit(main())
+
+
+def _change_openclaw(
+    invocation: Invocation, state_dir: Path | None, *, dry_run: bool, is_removal: bool = False
+) -> Data:
+    from lossless.hosts.openclaw import setup
+
+    path = ProcessEnvironment.of(openclaw_dir=invocation.openclaw_dir).host_config
+    if state_dir is not None:
+        path = expand_path(state_dir).absolute() / "openclaw.json"
+    made = setup.uninstall(path) if is_removal else setup.install(path, setup.plugin_folder(), sys.executable)
+    done: Data = {"host": "openclaw", "applied": not dry_run, "files": change_files(made.edits, dry_run=dry_run)}
+    return done | {"changes": list(made.changes), "remarks": list(made.remarks)}
+
+
+@command("hook", context_settings={"ignore_unknown_options": True})
+@click.argument("event", nargs=-1, type=click.UNPROCESSED)
+def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
+    """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
+
+    Hosts call `lcm-hook`, which is the same and starts faster. It always ends with 0; what went wrong is said on
+    standard error.
+    """
+    from lossless.hosts.claude_code.hook import main
+
+    main([*invocation.chosen_files, *event])
+
+
+def print_changes(screen: Screen, data: Data, undo: str) -> None:
+    screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
+    for file in data["files"]:
+        screen.line(f"{file['change']:<10}{home_path(file['path'])}")
+        if file["backup"]:
+            screen.note(f"{'':<10}copy of the old file: {home_path(file['backup'])}")
+        if file["note"]:
+            screen.prose(styled(file["note"], "dim"), 10)
+    if data.get("archive"):
+        screen.line(f"{'archive':<10}{home_path(data['archive'])}")
+        screen.note(f"{'':<10}another one: lcm --db PATH connect {data['host']}")
+    if data["applied"] and any(file["change"] != "unchanged" for file in data["files"]):
+        screen.undo(f"lcm {undo} {data['host']}")
+    for remark in data.get("remarks", ()):
+        screen.line(styled(f"{'note':<10}", "yellow"), remark)
+
+
+def print_checks(screen: Screen, data: Data, unknown: Collection[str] = ()) -> None:
+    screen.title(data["host"])
+    for check in data["checks"]:
+        mark = styled("ok  ", "green") if check["ok"] else styled("no  ", "bold red")
+        mark = styled("?   ", "yellow") if check["name"] in unknown else mark
+        screen.line(mark, f"{check['name']:<14}{check['said']}")
+        if check["hint"]:
+            screen.prose(check["hint"], 18)

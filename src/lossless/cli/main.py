@@ -7,7 +7,9 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import sys
+from itertools import takewhile
 from typing import Any
 
 import click
@@ -22,8 +24,6 @@ _OUTPUT_FAILURES = frozenset((errno.ENOSPC, errno.EIO, errno.EDQUOT, errno.EFBIG
 
 
 class Root(LazyGroup):
-    """The command itself."""
-
     def main(self, *positional: Any, **more: Any) -> Any:
         """Run one command and leave: no error of the user's making ends in a traceback."""
         given = more.pop("args", positional[0] if positional else None)
@@ -31,7 +31,7 @@ class Root(LazyGroup):
         invocation = Invocation()
         more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm", "terminal_width": _help_width()}
         try:
-            code = super().main(arguments, **more)
+            code = super().main(arguments, **more) or invocation.finish()
             sys.stdout.flush()
         except (LosslessError, CommandFailed, click.ClickException) as error:
             code = _failed(as_failure(error), invocation, arguments)
@@ -97,14 +97,14 @@ summary = LazyGroup(
         "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
         "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
         "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
-        "rewrite": CommandEntry("rewrite:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("rewrite:repair", "Rewrite truncated and empty summaries.", "ask"),
-        "backfill": CommandEntry("backfill:backfill", "Build the summaries of what was imported.", "ask"),
+        "rewrite": CommandEntry("surgery:rewrite", "Write summaries again.", "ask"),
+        "repair": CommandEntry("surgery:repair", "Rewrite truncated and empty summaries.", "ask"),
+        "backfill": CommandEntry("compact:backfill", "Build the summaries of what was imported.", "ask"),
         "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
         "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
         "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
         "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
-        "prompts": CommandEntry("rewrite:prompts", "Show or change the prompts for models.", "read"),
+        "prompts": CommandEntry("surgery:prompts", "Show or change the prompts for models.", "read"),
     },
 )
 
@@ -116,9 +116,9 @@ session = LazyGroup(
         "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
         "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
         "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("transcripts:bootstrap", "Store the new messages of a transcript.", "now"),
-        "transcripts": CommandEntry("transcripts:transcripts", "List, accept or refuse transcripts held back.", "read"),
-        "quarantine": CommandEntry("transcripts:quarantine", "List, accept or refuse unrelated windows.", "read"),
+        "bootstrap": CommandEntry("append:bootstrap", "Store the new messages of a transcript.", "now"),
+        "transcripts": CommandEntry("append:transcripts", "List, accept or refuse transcripts held back.", "read"),
+        "quarantine": CommandEntry("append:quarantine", "List, accept or refuse unrelated windows.", "read"),
     },
 )
 
@@ -128,9 +128,9 @@ OLD_SPELLINGS = {
     "conversations": CommandEntry("conversations:conversations", "list"),
     "messages": CommandEntry("conversations:messages", "show"),
     "summaries": CommandEntry("conversations:summaries", "summary list"),
-    "grep": CommandEntry("recall:grep", "search"),
+    "grep": CommandEntry("recall:search", "search"),
     "describe": CommandEntry("recall:describe", "show"),
-    "import-lossless-claw": CommandEntry("imports:import_lossless_claw_command", "import"),
+    "import-lossless-claw": CommandEntry("transfer:import_lossless_claw_command", "import"),
     **{
         name: CommandEntry(entry.place, f"{group.name} {name}")
         for group in (session, summary)
@@ -141,44 +141,12 @@ OLD_SPELLINGS = {
     "cost": CommandEntry("compact:cost", "status --cost"),
     "size": CommandEntry("retention:size", "status --size"),
     "backups": CommandEntry("retention:backups", "backup --list"),
-    "stub": CommandEntry("files:stub", "files stub"),
+    "stub": CommandEntry("retention:stub", "files stub"),
     "adopt": CommandEntry("doctor:adopt", "doctor adopt"),
-    "install": CommandEntry("install:install", "connect"),
-    "uninstall": CommandEntry("install:uninstall", "disconnect"),
-    "bridge": CommandEntry("install:bridge", ""),
-    "hook": CommandEntry("install:hook", ""),
-}
-
-#: Words that people try, and the commands that they mean.
-SYNONYMS = {
-    **dict.fromkeys(("ls", "sessions", "session-list", "chats", "history", "conversation", "threads"), "list"),
-    **dict.fromkeys(("open", "cat", "get", "read", "view", "print", "message", "inspect"), "show"),
-    **dict.fromkeys(("find", "query", "lookup", "rg"), "search|recall"),
-    **dict.fromkeys(("remember", "memory", "memories"), "recall|search"),
-    **dict.fromkeys(("question", "answer", "chat"), "ask"),
-    **dict.fromkeys(("prompt", "window"), "context"),
-    **dict.fromkeys(("ui", "gui", "browse", "top", "dashboard"), "tui"),
-    **dict.fromkeys(("info", "stats", "state", "usage", "price", "spend", "disk", "du"), "status"),
-    **dict.fromkeys(("load", "add", "ingest", "collect", "migrate", "pull"), "import|append"),
-    **dict.fromkeys(("dump", "save", "out"), "export"),
-    **dict.fromkeys(("store", "write", "log", "push"), "append"),
-    **dict.fromkeys(("compress", "summarise", "summarize", "fold", "condense"), "compact"),
-    **dict.fromkeys(("run", "daemon", "watch", "pending", "jobs", "queue"), "worker"),
-    **dict.fromkeys(("revert", "rollback", "back"), "summary undo|restore"),
-    **dict.fromkeys(("delete", "rm", "remove", "erase", "redact", "purge", "clear"), "forget|prune"),
-    **dict.fromkeys(("clean", "cleanup", "gc", "vacuum", "shrink", "trim"), "prune|files gc"),
-    **dict.fromkeys(("check", "test", "validate", "health"), "doctor|verify"),
-    **dict.fromkeys(("fix", "heal"), "doctor --fix"),
-    **dict.fromkeys(("copy-archive", "snapshot", "archive"), "backup|export"),
-    **dict.fromkeys(("setup", "hooks", "enable", "attach", "link", "host", "hosts"), "connect"),
-    **dict.fromkeys(("disable", "detach", "unlink", "remove-host"), "disconnect"),
-    **dict.fromkeys(("set", "settings", "setting", "configure", "configuration", "preferences"), "config"),
-    **dict.fromkeys(("llm", "models", "provider", "key", "login", "auth"), "model"),
-    **dict.fromkeys(("server", "tools"), "mcp|proxy"),
-    **dict.fromkeys(("completions", "autocomplete"), "completion"),
-    **dict.fromkeys(("file", "attachments", "payloads"), "files"),
-    **dict.fromkeys(("help", "man", "usage-help", "commands"), "--help"),
-    "version": "--version",
+    "install": CommandEntry("init:install", "connect"),
+    "uninstall": CommandEntry("init:uninstall", "disconnect"),
+    "bridge": CommandEntry("init:bridge", ""),
+    "hook": CommandEntry("init:hook", ""),
 }
 
 
@@ -197,10 +165,9 @@ cli = Root(
     help="Keep every word of agent conversations, and find any of it again.",
     context_settings={"help_option_names": ["-h", "--help"]},
     old_spellings=OLD_SPELLINGS,
-    synonyms=SYNONYMS,
     sections={
         "Read and search": {
-            "status": CommandEntry("status:status", "Show how much is stored, its size, cost and health."),
+            "status": CommandEntry("conversations:status", "Show how much is stored, its size, cost and health."),
             "list": CommandEntry("conversations:list_command", "List conversations.", "read"),
             "show": CommandEntry("conversations:show", "Open a conversation, message, summary or file.", "read"),
             "search": CommandEntry("recall:search", "Find words in messages and summaries.", "read"),
@@ -211,8 +178,8 @@ cli = Root(
             "tui": CommandEntry("charts:tui", "Browse everything at a terminal."),
         },
         "Bring in and take out": {
-            "import": CommandEntry("imports:import_", "Import transcripts and archives of any kind."),
-            "export": CommandEntry("exports:export", "Write archives, Markdown, HTML or JSON lines."),
+            "import": CommandEntry("transfer:import_", "Import transcripts and archives of any kind."),
+            "export": CommandEntry("transfer:export", "Write archives, Markdown, HTML or JSON lines."),
             "append": CommandEntry("append:append", "Store new messages."),
             "sync": CommandEntry("append:sync", "Store the new messages of a whole window."),
         },
@@ -231,14 +198,14 @@ cli = Root(
             "restore": CommandEntry("retention:restore", "Replace the archive with a backup."),
             "forget": CommandEntry("retention:forget", "Remove a text permanently."),
             "prune": CommandEntry("retention:prune", "Delete whole conversations permanently."),
-            "files": CommandEntry("files:files", "List, show, describe or clean up stored files."),
+            "files": CommandEntry("retention:files", "List, show, describe or clean up stored files."),
         },
         "Set up": {
             "init": CommandEntry("init:init", "Make an archive, import history, connect programs."),
             "demo": CommandEntry("lossless.testing.demo:demo", "Show what lossless does, on a made-up conversation."),
-            "model": CommandEntry("model:model", "Show which model writes summaries, or choose one."),
-            "connect": CommandEntry("install:install", "Connect a host, with hooks and tools.", "now"),
-            "disconnect": CommandEntry("install:uninstall", "Disconnect a host again.", "now"),
+            "model": CommandEntry("config:model", "Show which model writes summaries, or choose one."),
+            "connect": CommandEntry("init:install", "Connect a host, with hooks and tools.", "now"),
+            "disconnect": CommandEntry("init:uninstall", "Disconnect a host again.", "now"),
             "config": CommandEntry("config:config", "Show the settings, or set one."),
             "mcp": CommandEntry("serve:mcp", "Serve the tools for agents over MCP."),
             "proxy": CommandEntry("serve:proxy", "Serve providers' APIs and store what passes."),
@@ -262,20 +229,6 @@ def main() -> None:
 
 # --- lcm-tui ---------------------------------------------------------------------------------------------------
 
-TUI_HELP = """\
-lcm-tui takes the spellings of lossless-claw's terminal program. Alone, it opens `lcm tui`.
-
-  lcm-tui                                      lcm tui
-  lcm-tui doctor CONVERSATION                  lcm doctor apply CONVERSATION
-  lcm-tui repair CONVERSATION | --all          lcm repair -s CONVERSATION
-  lcm-tui rewrite CONVERSATION --summary ID    lcm rewrite -s CONVERSATION --summary ID
-  lcm-tui dissolve CONVERSATION --summary-id ID
-                                               lcm dissolve ID --purge
-  lcm-tui transplant FROM TO                   lcm transplant --from FROM --to TO
-  lcm-tui backfill AGENT SESSION               lcm import openclaw, then lcm backfill -s SESSION
-  lcm-tui prompts --list | --show NAME         lcm prompts list, show NAME
-
-Nothing is changed without --apply. The options of the commands on the right work as well."""
 _TUI_GLOBALS = ("--db", "--config", "--openclaw-dir")
 #: Options of lossless-claw's program, and what they are called here; None for those that are the rule here.
 _TUI_OPTIONS = {
@@ -288,6 +241,13 @@ _TUI_OPTIONS = {
     "--timestamps=true": "--timestamps",
     "--timestamps=false": "--no-timestamps",
 }
+#: What follows the name of a command there.
+_TUI_NAMES = {
+    **dict.fromkeys(("doctor", "repair", "rewrite"), "CONVERSATION"),
+    "transplant": "FROM TO",
+    "backfill": "AGENT SESSION",
+}
+_PROMPT_ACTIONS = ("list", "show", "diff", "render", "export")
 
 
 def lcm_tui() -> None:
@@ -307,7 +267,9 @@ def lcm_tui() -> None:
         sys.argv[1:] = commands[-1]
         main()
     else:
-        click.echo(TUI_HELP)
+        from lossless.cli.reference import read_text
+
+        click.echo(read_text("lcm-tui.txt"), nl=False)
 
 
 def tui_commands(arguments: list[str]) -> list[list[str]]:
@@ -322,53 +284,49 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
         return [[*arguments[:2], *words] for words in tui_commands(arguments[2:])]
     if not arguments or arguments[0].startswith("-"):
         return [] if {"-h", "--help"} & set(arguments) else [["tui", *arguments]]
+    command, *words = arguments
     # an option with one dash is one with two in Go's programs
-    is_single = [word[:1] == "-" and word[1:3].isalpha() and len(word) > 2 for word in arguments[1:]]
-    words = [f"-{word}" if single else word for word, single in zip(arguments[1:], is_single, strict=True)]
-    command = arguments[0]
+    words = [f"-{word}" if re.match("-[A-Za-z]{2}", word) else word for word in words]
     given = [word for word in (_TUI_OPTIONS.get(word, word) for word in words) if word is not None]
     if command == "help" or {"-h", "--help"} & set(given):
         return []
-    end = next((n for n, word in enumerate(given) if word.startswith("-")), len(given))
-    names, options = given[:end], given[end:]
+    names = list(takewhile(lambda word: not word.startswith("-"), given))
+    options = given[len(names) :]
+    wanted = _TUI_NAMES.get(command)
+    if wanted and len(names) != len(wanted.split()) and (names or "--all" not in options):
+        raise ValueError(f"it is called like this: lcm-tui {command} {wanted}")
     if command == "prompts":
         return [["prompts", *_prompt_words(given)]]
-    if command in ("doctor", "repair", "rewrite"):
-        return [_about_conversation(command, names, options)]
+    if command == "doctor":
+        words = ["--confirm" if word == "--apply" else word for word in options if word != "--all"]
+        return [["doctor", "apply", *names, *words]]
+    if command in ("repair", "rewrite"):
+        return [[command, *(["-s", *names] if names else []), *options]]
     if command == "dissolve":
-        at = options.index("--summary") if "--summary" in options else -1
-        if at < 0 or at + 1 == len(options):
-            raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
-        purges = [] if "--purge=false" in words or "--purge" in options else ["--purge"]
-        return [["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]]
-    pairs = {"transplant": "FROM TO", "backfill": "AGENT SESSION"}
-    if command in pairs and len(names) != 2:
-        raise ValueError(f"it is called like this: lcm-tui {command} {pairs[command]}")
+        return [_dissolve(options, keeps="--purge=false" in words)]
     if command == "transplant":
         return [["transplant", "--from", names[0], "--to", names[1], *options]]
     return _backfill(names[0], names[1], options) if command == "backfill" else [arguments]
 
 
-def _about_conversation(command: str, names: list[str], options: list[str]) -> list[str]:
-    if len(names) > 1 or (not names and "--all" not in options):
-        raise ValueError(f"it is called like this: lcm-tui {command} CONVERSATION")
-    if command != "doctor":
-        return [command, *(["-s", names[0]] if names else []), *options]
-    words = {"--apply": "--confirm", "--all": ""}
-    return ["doctor", "apply", *names, *(word for word in (words.get(one, one) for one in options) if word)]
+def _dissolve(options: list[str], *, keeps: bool) -> list[str]:
+    at = options.index("--summary") if "--summary" in options[:-1] else -1
+    if at < 0:
+        raise ValueError("say which summary: lcm-tui dissolve CONVERSATION --summary-id ID")
+    purges = [] if keeps or "--purge" in options else ["--purge"]
+    return ["dissolve", options[at + 1], *options[:at], *options[at + 2 :], *purges]
 
 
 def _prompt_words(given: list[str]) -> list[str]:
-    actions = {f"--{word}": word for word in ("list", "show", "diff", "render", "export")}
-    at = next((n for n, word in enumerate(given) if word.partition("=")[0] in actions), None)
-    if at is None:
-        return ["list", *given]
-    name, _, value = given[at].partition("=")
-    after = [value] if value else given[at + 1 : at + 2] if not "".join(given[at + 1 : at + 2]).startswith("-") else []
-    rest = given[:at] + given[at + 1 + (0 if value else len(after)) :]
-    if actions[name] == "export" and not after:
-        after = [os.path.expanduser("~/.config/lcm-tui/prompts")]
-    return [actions[name], *(after if actions[name] != "list" else []), *rest]
+    for at, word in enumerate(given):
+        action, _, value = word.removeprefix("--").partition("=")
+        if word.startswith("--") and action in _PROMPT_ACTIONS:
+            before, after = given[:at], given[at + 1 :]
+            place = [value] if value and action != "list" else []
+            if action == "export" and not value and (not after or after[0].startswith("-")):
+                place = [os.path.expanduser("~/.config/lcm-tui/prompts")]
+            return [action, *place, *after, *before]
+    return ["list", *given]
 
 
 def _backfill(agent: str, session: str, options: list[str]) -> list[list[str]]:

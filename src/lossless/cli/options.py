@@ -1,33 +1,38 @@
-"""Options that several commands share: which conversation, which stretch of time, which page.
-
-Also the codec of page cursors.
+"""Options that several commands share: which conversation, which stretch of time, which page; the codec of page
+cursors; and how a change is confirmed.
 """
 
 from __future__ import annotations
 
 import re
+import signal
+import sys
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import wraps
 from inspect import signature
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lossless.cli import failures
 from lossless.cli.commands import F, Invocation, id_type, number_option, text_option, text_type
-from lossless.cli.output import pick_json, preview, to_json
+from lossless.cli.failures import printable
+from lossless.cli.screen import preview, to_json
 from lossless.model import records
 from lossless.model.conversations import Conversation, Session
 from lossless.model.times import state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from click.shell_completion import CompletionItem
 
     from lossless.cli.screen import Data
     from lossless.engine import Engine
+    from lossless.maintenance.surgery.common import OperationReport
+
 
 _VERSION = 1
 _TIME = re.compile(r"-?\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z|", re.ASCII)
@@ -35,7 +40,6 @@ _HIGHEST_ID = 2**63 - 1
 
 
 def encode_cursor(resource: str, place: records.PageStart) -> str:
-    """The word for a place in a list."""
     return records.pack_cursor({"v": _VERSION, "resource": resource, "timestamp": place.at, "id": place.id})
 
 
@@ -43,19 +47,15 @@ def decode_cursor(resource: str, kind: type[int] | type[str], word: str) -> reco
     """The place that a word means; ValueError with the reason when it is none of this list's."""
     fields = records.unpack_cursor(word) or {}
     check_list(resource, fields.get("resource", fields.get("r", resource)))
-    if fields.keys() != {"v", "resource", "timestamp", "id"}:
+    at, id_ = fields.get("timestamp"), fields.get("id", 0)
+    is_id = type(id_) is kind and (0 < id_ <= _HIGHEST_ID if isinstance(id_, int) else str(id_).isprintable())
+    is_whole = fields.keys() == {"v", "resource", "timestamp", "id"} and fields["v"] == _VERSION
+    if not (is_whole and is_id and isinstance(at, str) and _TIME.fullmatch(at)):
         raise ValueError("it is not a cursor; take one from `pagination.nextCursor`")
-    if fields["v"] != _VERSION:
-        raise ValueError("it comes from another version; begin again without it")
-    at, id_ = fields["timestamp"], fields["id"]
-    is_id = type(id_) is kind and (0 < id_ <= _HIGHEST_ID if isinstance(id_, int) else id_.isprintable())
-    if not isinstance(at, str) or not _TIME.fullmatch(at) or not is_id:
-        raise ValueError("it was changed; take one from `pagination.nextCursor`")
     return records.PageStart(at, id_)
 
 
 def check_list(resource: str, found: object) -> None:
-    """ValueError when a cursor is another list's."""
     if found != resource:
         raise ValueError(f"it is for another list ({found!r:.40}), not for {resource}")
 
@@ -66,18 +66,14 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 def bad_option(option: str, why: str) -> click.BadParameter:
-    """The error for an option whose value cannot be used."""
     return click.BadParameter(why, ctx=click.get_current_context(silent=True), param_hint=repr(option))
 
 
 def usage_error(why: str) -> click.UsageError:
-    """The error for options that do not go together."""
     return click.UsageError(why, ctx=click.get_current_context(silent=True))
 
 
 def combined(*options: Callable[[Any], Any]) -> Callable[[F], F]:
-    """Several options as one, in this order."""
-
     def decorate(function: F) -> F:
         for option in reversed(options):
             function = option(function)
@@ -109,6 +105,7 @@ NAME_ONE = (
     "`lcm list` shows them."
 )
 LAST, LIVE = "@last", "@live"
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,59 +120,38 @@ class ConversationTarget:
 
     def settled(self, engine: Engine) -> ConversationTarget:
         """The same without a word that may be several things: a session where it names one, else a number."""
-        name = self.name
+        name, browse = self.name, engine.browse
         if name is None:
             return self
         if name in (LAST, LIVE):
-            return ConversationTarget(self._newest(engine))
-        if (number := _number(name)) and engine.browse.conversation_id(number, None) is not None:
+            return ConversationTarget(_newest(engine, is_open=name == LIVE))
+        if (number := _number(name)) and browse.conversation_id(number) is not None:
             return ConversationTarget(number)
-        if engine.browse.conversation_id(None, name) is not None:
+        if browse.conversation_id(None, name) is not None:
             return ConversationTarget(session_key=name)
-        if engine.browse.family(Session(id=name)):
+        if browse.family(Session(id=name)):
             return ConversationTarget(session_id=name)
-        rows = engine.browse.conversations(MAX_LIMIT, by_message=True).rows
-        known = dict.fromkeys(each for row in rows for each in (row.session_key, row.session_id) if each)
-        raise self._not_found(f"No conversation is called {name!r}.", list(known))
-
-    def _newest(self, engine: Engine) -> int:
-        start: records.PageStart | None = None
-        while True:
-            page = engine.browse.conversations(MAX_LIMIT, start, by_message=True)
-            for row in page.rows:
-                if self.name == LAST or row.active:
-                    return row.conversation_id
-            start = page.next
-            if start is None:
-                raise self._not_found("There is no such conversation yet.", [])
-
-    def _not_found(self, message: str, names: Sequence[str]) -> failures.CommandFailed:
         from difflib import get_close_matches
 
-        wanted = self.name or self.session_key or self.session_id or self.conversation_id
-        inside = [name for name in names if str(wanted).lower() in name.lower()]
-        near = inside or get_close_matches(str(wanted), names, 1)
-        hint = f"{f'Did you mean {near[0]!r}? ' if near else ''}`lcm list` shows what is there."
-        return failures.not_found(message, hint=hint, kind="conversation", id=wanted)
+        rows = browse.conversations(MAX_LIMIT, by_message=True).rows
+        known = list(dict.fromkeys(each for row in rows for each in (row.session_key, row.session_id) if each))
+        near = [one for one in known if name.lower() in one.lower()] or get_close_matches(name, known, 1)
+        raise _no_conversation(f"No conversation is called {name!r}.", name, *near[:1])
 
     def need_id(self, engine: Engine) -> int:
         """The number of the conversation that is meant: of a session the active one, else the newest."""
-        if self.name is not None:
-            return self.settled(engine).need_id(engine)
-        if self.session_id is not None and self.session_key is None:
-            family = engine.browse.family(Session(id=self.session_id))
-            found = family[0].id if family else None
-            what = f"session id {self.session_id!r}"
+        target = self.settled(engine)
+        number, key, run = target.conversation_id, target.session_key, target.session_id
+        if run is not None and key is None:
+            found = next((one.id for one in engine.browse.family(Session(id=run))), None)
         else:
-            found = engine.browse.conversation_id(self.conversation_id, self.session_key)
-            by_number = self.session_key is None
-            what = f"number {self.conversation_id}" if by_number else f"session key {self.session_key!r}"
+            found = engine.browse.conversation_id(number, key)
         if found is None:
-            raise self._not_found(f"No conversation has {what}.", [])
+            what = f"session key {key!r}" if key else f"session id {run!r}" if run else f"number {number}"
+            raise _no_conversation(f"No conversation has {what}.", key or run or number)
         return found
 
     def need(self, engine: Engine) -> Conversation:
-        """The conversation that is meant."""
         return engine.browse.get(self.need_id(engine))
 
     def need_active(self, engine: Engine) -> Conversation:
@@ -185,6 +161,24 @@ class ConversationTarget:
             message = f"Conversation {found.id} is closed ({found.archive_cause or 'archived'}) and no longer changes."
             raise failures.fail("closed", message, hint=hint, conversationId=found.id)
         return found
+
+
+def _newest(engine: Engine, *, is_open: bool) -> int:
+    start: records.PageStart | None = None
+    while True:
+        page = engine.browse.conversations(MAX_LIMIT, start, by_message=True)
+        for row in page.rows:
+            if row.active or not is_open:
+                return row.conversation_id
+        start = page.next
+        if start is None:
+            raise _no_conversation("There is no such conversation yet.", LIVE if is_open else LAST)
+
+
+def _no_conversation(message: str, wanted: object, *near: str) -> failures.CommandFailed:
+    meant = f"Did you mean {near[0]!r}? " if near else ""
+    hint = f"{meant}`lcm list` shows what is there."
+    return failures.not_found(message, hint=hint, kind="conversation", id=wanted)
 
 
 def session_names(engine: Engine, names: Sequence[str]) -> tuple[str, ...]:
@@ -248,20 +242,18 @@ _BY_KEY = click.option("--session-key", type=text_type, hidden=True)
 _BY_RUN = click.option("--session-id", type=text_type, hidden=True)
 
 
-def target_options(*, required: bool = True, by_run: bool = True) -> Callable[[F], F]:
+def target_options(*, required: bool = True) -> Callable[[F], F]:
     """Options that name one conversation; the command gets `target`, None when it need not name one and does not.
 
-    `-s` takes every name; the longer options of earlier versions take one kind each. Without `by_run` there is no
-    `--session-id`.
+    `-s` takes every name; the longer options of earlier versions take one kind each.
     """
 
     def named(
-        session_name: str | None, conversation_id: int | None, session_key: str | None, session_id: str | None = None
+        session_name: str | None, conversation_id: int | None, session_key: str | None, session_id: str | None
     ) -> ConversationTarget | None:
         is_session = session_key is not None or session_id is not None
         if conversation_id is not None and is_session:
-            both = "a session" if by_run else "--session-key"
-            raise usage_error(f"Give --conversation-id or {both}, not both.")
+            raise usage_error("Give --conversation-id or a session, not both.")
         is_named = conversation_id is not None or is_session
         if session_name is not None and is_named:
             raise usage_error("-s names the conversation; leave the other options for that out.")
@@ -271,7 +263,7 @@ def target_options(*, required: bool = True, by_run: bool = True) -> Callable[[F
             raise usage_error(NAME_ONE)
         return None
 
-    return gathered("target", named, _BY_NAME, _BY_NUMBER, _BY_KEY, *([_BY_RUN] if by_run else []))
+    return gathered("target", named, _BY_NAME, _BY_NUMBER, _BY_KEY, _BY_RUN)
 
 
 _WHEN = "2026-07-01, yesterday, '3 March', 30d, or a time such as 2026-07-01T09:00:00Z"
@@ -283,25 +275,22 @@ def parse_span(
     between: str | None,
     recency: str | None,
     now: datetime,
-    first_option: str | None = None,
+    first_option: str = "--after",
 ) -> records.TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
-    if between is not None and (after, before, recency) != (None, None, None):
-        raise usage_error("--between goes with no other time option.")
+    last_option = "--before"
+    if between is not None:
+        if (after, before, recency) != (None, None, None):
+            raise usage_error("--between goes with no other time option.")
+        after, dots, before = between.partition("..")
+        first_option = last_option = "--between"
+        if not dots:
+            raise bad_option(first_option, "write two times with .. between them")
     if recency is not None and after is not None:
         raise usage_error("--recency and --after both say where to begin; give one of them.")
-    since: datetime | None
-    until: datetime | None
-    if between is not None:
-        first, dots, second = between.partition("..")
-        if not dots:
-            raise bad_option("--between", "write two times with .. between them")
-        since, until = parse_when("--between", first, now), parse_when("--between", second, now)
-    else:
-        since = parse_when(first_option or "--after", after, now) if after is not None else None
-        until = parse_when("--before", before, now) if before is not None else None
-        if recency is not None:
-            since = _parse_ago(recency, now)
+    since = None if after is None else parse_when(first_option, after, now)
+    since = since if recency is None else _parse_ago(recency, now)
+    until = None if before is None else parse_when(last_option, before, now)
     if since is not None and until is not None and since >= until:
         raise usage_error("The stretch of time is empty: it ends before it begins.")
     if since is None and until is None:
@@ -354,7 +343,6 @@ def parse_when(option: str, text: str, now: datetime) -> datetime:
 
 
 def when_option(name: str, help: str, metavar: str = "WHEN") -> Callable[[F], F]:
-    """An option with one time, as people write it; the command gets a datetime."""
     return click.option(
         name, metavar=metavar, type=lambda text: parse_when(name, text, datetime.now().astimezone()), help=help
     )
@@ -374,23 +362,26 @@ cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after 
 limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At most this many.")
 
 
+@dataclass(frozen=True, slots=True)
+class Paging:
+    resource: str
+    limit: int
+    start: records.PageStart | None
+
+    def pagination(self, page: records.Page[Any]) -> Data:
+        following = None if page.next is None else encode_cursor(self.resource, page.next)
+        counts = {"limit": self.limit, "returned": len(page.rows)}
+        return counts | {"hasMore": following is not None, "nextCursor": following}
+
+
 def paging_options(resource: str, kind: type[int] | type[str]) -> Callable[[F], F]:
-    """Options for a page of a list; the command gets `limit` and `start`."""
-    return gathered("start", lambda cursor: parse_cursor(resource, kind, cursor), limit_option, cursor_option)
+    def paging(limit: int, cursor: str | None) -> Paging:
+        try:
+            return Paging(resource, limit, None if cursor is None else decode_cursor(resource, kind, cursor))
+        except ValueError as error:
+            raise bad_option("--cursor", str(error)) from None
 
-
-def parse_cursor(resource: str, kind: type[int] | type[str], cursor: str | None) -> records.PageStart | None:
-    """The place that `--cursor` means; what is none of this list is an error of the option."""
-    try:
-        return None if cursor is None else decode_cursor(resource, kind, cursor)
-    except ValueError as error:
-        raise bad_option("--cursor", str(error)) from None
-
-
-def pagination(resource: str, limit: int, page: records.Page[Any]) -> Data:
-    """The part of an envelope that leads to the next page."""
-    following = None if page.next is None else encode_cursor(resource, page.next)
-    return {"limit": limit, "returned": len(page.rows), "hasMore": following is not None, "nextCursor": following}
+    return gathered("paging", paging, limit_option, cursor_option)
 
 
 def row_json(row: records.MessageRow | records.SummaryRow | records.ConversationRow, *, whole: bool = False) -> Data:
@@ -405,15 +396,57 @@ def row_json(row: records.MessageRow | records.SummaryRow | records.Conversation
 
 
 def rows_json(rows: Sequence[records.MessageRow | records.SummaryRow], *, whole: bool = False) -> list[Data]:
-    """Rows as a list shows them."""
     return [row_json(row, whole=whole) for row in rows]
-
-
-def depths_json(depths: Sequence[records.DepthSizes]) -> list[Data]:
-    """How many summaries there are of each depth, and their tokens."""
-    return [pick_json(depth, "kind", "depth", "count", "tokens") for depth in depths]
 
 
 budget_option = number_option(
     "--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget."
 )
+
+
+#: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.
+_ENDS = frozenset({1, int(signal.SIGTERM)})
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """The signals to end and of a terminal that was closed are an interrupt, too: what is written by then is kept."""
+
+    def interrupt(*_signal: object) -> None:
+        raise KeyboardInterrupt
+
+    ends = [one for one in signal.valid_signals() if one in _ENDS and signal.getsignal(one) == signal.SIG_DFL]
+    for one in ends:
+        signal.signal(one, interrupt)
+    try:
+        yield
+    finally:
+        for one in ends:
+            signal.signal(one, signal.SIG_DFL)
+
+
+def result_json(report: OperationReport | None) -> Data:
+    return {"applied": report is not None, "done": to_json(report)}
+
+
+def ask_person(question: str) -> bool:
+    """Ask a person at a terminal; a program has not agreed."""
+    return sys.stdin.isatty() and click.confirm(printable(question), err=True)
+
+
+def confirm(question: str, yes: bool, plan: str = "") -> None:
+    """Ask a person at a terminal; a program that says `--apply` means it."""
+    if yes or not sys.stdin.isatty():
+        return
+    if plan:
+        click.echo(printable(plan), err=True)
+    if not click.confirm(printable(question), err=True):
+        click.echo("Nothing was changed.", err=True)
+        raise click.exceptions.Exit(failures.INTERRUPTED)
+
+
+def apply_confirmed(invocation: Invocation, question: str, yes: bool, plan: str, act: Callable[[Engine], R]) -> R:
+    """Show a plan to a person at a terminal and ask, then do it with the engine for writing."""
+    confirm(question, yes, plan)
+    with invocation.engine() as engine:
+        return act(engine)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -22,9 +22,8 @@ from lossless.cli.commands import (
     text_type,
     words_argument,
 )
-from lossless.cli.options import ConversationTarget, bad_option, combined, gathered, usage_error
-from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, role_text, styled
+from lossless.cli.options import ConversationTarget, bad_option, gathered, usage_error
+from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_json
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
@@ -96,60 +95,29 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
     return Caller(Session(key=target.session_key, id=target.session_id), in_turn=False, is_owner=True), {}
 
 
-#: How to search; the same for `search` and `grep`.
-_search_options = combined(
-    click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression."),
-    click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters."),
-    click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case."),
-    choice_option(
-        "--in",
-        "search_in",
-        choices=("both", "messages", "summaries", "files"),
-        help="Where to look; files are large payloads that are stored as files.",
-    ),
-    choice_option(
-        "--sort",
-        choices=("recency", "relevance", "hybrid"),
-        help="For words: newest first, best first, or a mix of both.",
-    ),
-)
-
-
 @command("search")
 @words_argument("pattern", "WORDS...", kind=str)
 @options.target_options(required=False)
-@_search_options
-@options.since_options
-@options.limit_option
-@options.cursor_option
-def search(invocation: Invocation, /, pattern: str, **how: Any) -> None:
-    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
-
-    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
-    together: lcm search '"exactly this"'.
-    """
-    _search(invocation, "search", pattern, **how)
-
-
-@command("grep")
-@click.argument("pattern")
-@options.target_options(required=False, by_run=False)
-@_search_options
+@click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression.")
+@click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters.")
+@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
+@choice_option(
+    "--in",
+    "search_in",
+    choices=("both", "messages", "summaries", "files"),
+    help="Where to look; files are large payloads that are stored as files.",
+)
+@choice_option(
+    "--sort",
+    choices=("recency", "relevance", "hybrid"),
+    help="For words: newest first, best first, or a mix of both.",
+)
 @options.time_options
 @options.limit_option
 @options.cursor_option
-def grep(invocation: Invocation, /, pattern: str, **how: Any) -> None:
-    """Find PATTERN in messages, tool calls and summaries: its words, in any script, in any form.
-
-    Texts with all of the words come before those with some of them. Quote a phrase inside PATTERN to keep its
-    words together. The newest come first.
-    """
-    _search(invocation, "grep", pattern, **how)
-
-
-def _search(
+def search(
     invocation: Invocation,
-    command: str,
+    /,
     pattern: str,
     target: ConversationTarget | None,
     regex: bool,
@@ -161,6 +129,11 @@ def _search(
     limit: int,
     cursor: str | None,
 ) -> None:
+    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
+
+    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
+    together: lcm search '"exactly this"'.
+    """
     if not pattern:
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
@@ -184,9 +157,10 @@ def _search(
     rest = found.cursor if found.truncated else None
     shown = {"limit": found.request.limit, "returned": len(found.hits)}
     pagination = shown | {"hasMore": rest is not None, "nextCursor": rest}
-    data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
+    data: Data = {"items": [hit_json(hit) for hit in found.hits], "total": found.total, "hint": found.hint}
     is_partial = found.next is not None and found.next.is_any
-    invocation.emit(command, partial(print_hits, is_partial=is_partial), data, pagination)
+    name = click.get_current_context().info_name or "search"  # as `grep` it has the name of earlier versions
+    invocation.answer(name, data, pagination, view=partial(print_hits, is_partial=is_partial))
 
 
 def _check_cursor(cursor: str | None) -> None:
@@ -202,7 +176,6 @@ def _check_cursor(cursor: str | None) -> None:
 
 
 def hit_json(hit: SearchHit) -> Data:
-    """A hit under JSON's names."""
     item: Data = {
         "id": hit.id,
         "type": hit.kind,
@@ -221,7 +194,7 @@ def hit_json(hit: SearchHit) -> Data:
 
 @command("recall")
 @words_argument("question", "QUESTION...")
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
@@ -232,13 +205,25 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
-    data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
-    invocation.emit("recall", print_evidence, data)
+    data: Data = {"question": question, "note": found.note, "evidence": evidence, "text": str(found)}
+    if screen := invocation.answer("recall", data):
+        days: dict[tuple[str, int, str | None], list[Data]] = {}
+        for quote in data["evidence"]:
+            place = screen.date(quote["createdAt"]), quote["conversationId"], quote["summaryId"]
+            days.setdefault(place, []).append(quote)
+        if data["note"]:
+            screen.note(data["note"])
+        for (day, conversation_id, summary_id), items in days.items():
+            screen.gap()
+            screen.title(day, f"conversation {conversation_id}", summary_id)
+            for quote in sorted(items, key=lambda quote: int(quote["seq"])):
+                screen.speaker(quote["id"], quote["role"], f"[{quote['days']}]" if quote["days"] else "")
+                screen.prose(quote["text"])
 
 
 @command("recent")
 @words_argument("when", "[WHEN]...", required=False)
-@options.target_options(required=False, by_run=False)
+@options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
@@ -257,8 +242,8 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
         for topic in found.topics
     ]
     view = partial(print_recent, newest_at=newest[0].latest_message_at if newest else None)
-    data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
-    invocation.emit("recent", view, data)
+    data: Data = {"when": words, **pick_json(found, "since", "before", "note"), "topics": topics, "text": str(found)}
+    invocation.answer("recent", data, view=view)
 
 
 def _file_page(start_line: int | None, end_line: int | None, max_bytes: int, cursor: str | None) -> Data:
@@ -300,7 +285,7 @@ def describe(
     """
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
-    invocation.emit("describe", print_text, result.details | {"text": result.text})
+    invocation.answer("describe", result.details | {"text": result.text}, view=print_text)
 
 
 @command("expand")
@@ -334,7 +319,7 @@ def expand(
     limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_expand", target, where | limits)
-    invocation.emit("expand", print_text, result.details | {"text": result.text})
+    invocation.answer("expand", result.details | {"text": result.text}, view=print_text)
 
 
 @command("ask")
@@ -374,7 +359,19 @@ def ask(
         hint, message = "With --no-model the answer is the evidence itself.", f"There is no answer: {details['error']}."
         raise failures.fail("no_answer", message, failures.INTERNAL, hint=hint, **known)
     found = {"answer": details.get("answer", details.get("error")), "models": [name for name, _ in models]}
-    invocation.emit("ask", print_answer, found | {name: value for name, value in details.items() if name != "error"})
+    data: Data = found | {name: value for name, value in details.items() if name != "error"}
+    if screen := invocation.answer("ask", data):
+        screen.prose(data["answer"], indent=0)
+        if not data["citedIds"]:
+            return
+        screen.gap()
+        rows = (
+            ("From", ", ".join(data["citedIds"])),
+            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
+            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
+            ("Asked", ", ".join(data["models"]) or "no model"),
+        )
+        screen.fields(rows)
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:
@@ -409,15 +406,15 @@ def print_hits(screen: Screen, data: Data, *, is_partial: bool = False) -> None:
         screen.line(styled(f"{name} ", "bold"), speaker, styled(when, "dim"))
         screen.prose(snippet)
     if is_partial:
-        screen.line(styled("No text has all of these words. --sort relevance shows the best matches first.", "dim"))
+        screen.note("No text has all of these words. --sort relevance shows the best matches first.")
     if data["hint"] and data["hint"] != NOTHING_FOUND_HINT:
-        screen.line(styled(data["hint"], "dim"))
+        screen.note(data["hint"])
     if data["hint"] == EMPTY_HINT:
-        screen.line(styled("--fixed finds signs such as *; `lcm list` shows all conversations.", "dim"))
+        screen.note("--fixed finds signs such as *; `lcm list` shows all conversations.")
 
 
 def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) -> None:
-    screen.line(styled(data["note"], "dim"))
+    screen.note(data["note"])
     if not data["topics"] and newest_at is not None:
         newest = screen.date(newest_at)
         screen.line(f"The newest message is from {newest}: `lcm recent since {newest}` shows that day and later ones.")
@@ -435,35 +432,5 @@ def print_recent(screen: Screen, data: Data, newest_at: datetime | None = None) 
             screen.prose(item["text"])
 
 
-def print_evidence(screen: Screen, data: Data) -> None:
-    """The evidence under the days on which it was said, the best day first."""
-    days: dict[tuple[str, int, str | None], list[Data]] = {}
-    for item in data["evidence"]:
-        place = screen.date(item["createdAt"]), item["conversationId"], item["summaryId"]
-        days.setdefault(place, []).append(item)
-    if data["note"]:
-        screen.line(styled(data["note"], "dim"))
-    for (day, conversation_id, summary_id), items in days.items():
-        screen.gap()
-        screen.title(day, f"conversation {conversation_id}", summary_id)
-        for item in sorted(items, key=lambda item: int(item["seq"])):
-            screen.speaker(item["id"], item["role"], f"[{item['days']}]" if item["days"] else "")
-            screen.prose(item["text"])
-
-
 def print_text(screen: Screen, data: Data) -> None:
     screen.prose(data["text"], indent=0)
-
-
-def print_answer(screen: Screen, data: Data) -> None:
-    screen.prose(data["answer"], indent=0)
-    if not data["citedIds"]:
-        return
-    screen.gap()
-    rows = (
-        ("From", ", ".join(data["citedIds"])),
-        ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-        ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-        ("Asked", ", ".join(data["models"]) or "no model"),
-    )
-    screen.fields(rows)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lossless.cli.commands import GLOBAL_OPTIONS
-from lossless.cli.main import OLD_SPELLINGS, TUI_HELP, cli
+from lossless.cli.main import OLD_SPELLINGS, cli
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 @cache
 def examples() -> dict[str, str]:
     """One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`."""
-    sections = _text("examples.txt").removeprefix("=== ").split("\n=== ")
+    sections = read_text("examples.txt").removeprefix("=== ").split("\n=== ")
     return {name: lines.strip() for name, _, lines in (section.partition("\n") for section in sections)}
 
 
-def _text(name: str) -> str:
+def read_text(name: str) -> str:
+    """A text that lies next to the code."""
     return files("lossless.cli").joinpath(name).read_text(encoding="utf-8")
 
 
@@ -46,10 +47,9 @@ def lines_for_help(command: str) -> Iterator[str]:
 
 
 def reference_page() -> str:
-    """The page as Markdown."""
     context = click.Context(cli, info_name="lcm")
     parts = [
-        _text("reference.md"),
+        read_text("reference.md"),
         f"## Global options\n\nBefore or after the subcommand.\n\n{_options(GLOBAL_OPTIONS, context)}",
     ]
     parts += [_section(command, context) for command, context in _commands(cli, context)]
@@ -106,12 +106,15 @@ _INNER = {
 
 
 def aliases_page() -> str:
-    """The page of old spellings as Markdown."""
     rows = _INNER | {
         name: entry.help for name, entry in OLD_SPELLINGS.items() if entry.help and f"{name} list" not in _INNER
     }
     table = "".join(f"| `lcm {old}` | `lcm {new}` |\n" for old, new in rows.items())
-    return _text("aliases.md").replace("{table}", table).replace("{tui}", TUI_HELP.partition("\n\n")[2])
+    return (
+        read_text("aliases.md")
+        .replace("{table}", table)
+        .replace("{tui}", read_text("lcm-tui.txt").partition("\n\n")[2].rstrip())
+    )
 
 
 def write_reference_page(arguments: list[str]) -> int:

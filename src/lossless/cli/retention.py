@@ -1,4 +1,4 @@
-"""`lcm backup`, `backups`, `restore`, `rotate`, `size`, `prune` and `forget`: copies of the archive, what takes
+"""`lcm backup`, `restore`, `rotate`, `size`, `prune`, `forget` and `files`: copies of the archive, what takes up
 space, and what is deleted for good.
 """
 
@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -15,20 +16,42 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.apply import ask_person, confirm
-from lossless.cli.commands import F, Invocation, command, dry_run_option, text_option, text_type
-from lossless.cli.conversations import session_name
-from lossless.cli.options import ConversationTarget, bad_option, gathered, session_names, target_options, usage_error
-from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, message_counts, styled
-from lossless.errors import BadInput, NotFound
+from lossless.cli import failures, options
+from lossless.cli.commands import (
+    F,
+    Group,
+    Invocation,
+    command,
+    dry_run_option,
+    new_spelling,
+    number_option,
+    text_option,
+    text_type,
+)
+from lossless.cli.options import (
+    MAX_LIMIT,
+    ConversationTarget,
+    ask_person,
+    bad_option,
+    confirm,
+    gathered,
+    session_names,
+    target_options,
+    usage_error,
+)
+from lossless.cli.recall import file_page_options, run_tool, tool_settings
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, session_name, styled, to_json
+from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
+from lossless.errors import ArchiveError, BadInput, NotFound
+from lossless.files.document import DEFAULT_STUB_BYTES
+from lossless.files.vault import Vault, set_users
 from lossless.maintenance import backup as copies
 from lossless.maintenance import prune as pruning
 from lossless.maintenance.verify import Verification, verify_archive
 from lossless.model.conversations import Session
 from lossless.model.masking import check_phrase
 from lossless.model.paths import expand_path
+from lossless.model.times import parse_time
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -37,6 +60,8 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
+    from lossless.model.messages import StoredFile
+    from lossless.model.records import TimeRange
 
 
 def _apply_option(what: str) -> Callable[[F], F]:
@@ -75,29 +100,39 @@ def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool,
     if path is not None and rolling:
         raise usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
-    if dry_run:
-        invocation.is_dry_run = True
-        with invocation.reader() as engine:
-            size = engine.browse.size()[0]
-        data: Data = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
-        invocation.emit("backup", print_backup, data)
-        return
-    with (
-        invocation.reader() as engine,
-        invocation.progress("Copying", engine.browse.size()[0], in_bytes=True) as advance,
-    ):
-        made = engine.backup(place, rolling=rolling, progress=advance)
+    with invocation.reader() as engine:
+        size = engine.browse.size()[0]
+        if dry_run:
+            invocation.is_dry_run = True
+            planned = {"path": str(place or Path(invocation.file_path).parent), "bytes": size, "files": 0}
+            invocation.answer("backup", planned, view=print_backup)
+            return
+        with invocation.progress("Copying", size, in_bytes=True) as advance:
+            made = engine.backup(place, rolling=rolling, progress=advance)
         damage = engine.admin.damage()
-    data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
-    invocation.emit("backup", print_backup, data, ok=damage is None)
+    data: Data = {**_backup_json(made), "files": made.files} | ({"damage": damage} if damage else {})
+    invocation.answer("backup", data, view=print_backup, ok=damage is None)
 
 
 @command("backups")
 def backups(invocation: Invocation) -> None:
     """List the backups next to the archive, newest first."""
     found = copies.list_backups(invocation.file_path)
-    data = {"count": len(found), "bytes": sum(item.bytes for item in found), "items": list(map(_backup_json, found))}
-    invocation.emit("backups", print_backups, data)
+    data: Data = {
+        "count": len(found),
+        "bytes": sum(item.bytes for item in found),
+        "items": list(map(_backup_json, found)),
+    }
+    if screen := invocation.answer("backups", data):
+        if not data["items"]:
+            screen.line("There are no backups next to the archive. `lcm backup` makes one.")
+            return
+        screen.items(
+            data["items"],
+            "made=madeAt:time, label, size=bytes:bytes, file:key",
+            file=lambda item: Path(item["path"]).name,
+        )
+        screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
 
 
 @command("restore")
@@ -127,7 +162,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
         if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
-            invocation.emit("restore", print_restore, data)
+            invocation.answer("restore", data, view=print_restore)
             return
         warnings.clear()
     with invocation.progress("Restoring", place.stat().st_size, in_bytes=True) as advance:
@@ -144,7 +179,7 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         "files": done.files,
         "warnings": len(warnings),
     }
-    invocation.emit("restore", print_restore, data)
+    invocation.answer("restore", data, view=print_restore)
 
 
 def _backup_json(made: Backup) -> Data:
@@ -158,8 +193,8 @@ def _problems(proof: Verification, warnings: list[str]) -> list[str]:
     return [str(problem) for problem in found if problem.severity == "error" and problem.check != "files"]
 
 
-#: How many conversations are listed; the others are counted.
-_LISTED_CONVERSATIONS = 50
+#: How many conversations or messages are listed; the others are counted.
+_LISTED = 50
 
 
 @command("size")
@@ -170,7 +205,25 @@ def size(invocation: Invocation) -> None:
     """
     with invocation.reader() as engine:
         found = engine.admin.size()
-    invocation.emit("size", print_size, to_json(found) | {"folder": str(invocation.vault.root)})
+    data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
+    if screen := invocation.answer("size", data):
+        whole = data["databaseBytes"] + data["fileBytes"]
+        screen.title(
+            format_bytes(whole),
+            f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
+        )
+        screen.gap()
+        screen.items(
+            data["rows"],
+            "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
+            share=lambda row: _percent(row["bytes"] / (whole or 1)),
+            ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
+        )
+        if not data["isExact"]:
+            screen.warn("Texts were counted, not pages: these are estimates.")
+        if data["couldGo"]:
+            screen.gap()
+            screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 @command("prune")
@@ -212,26 +265,23 @@ def prune(
         choice = replace(choice, patterns=session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
-    data = _prune_json(work) | {"applied": bool(is_real), "databaseSizeBytes": database, "freeBytes": free}
+    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
+    data: Data = {
+        "conversations": len(work.chosen),
+        **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
+        "items": [{"conversationId": item.id} | pick_json(item, *names) for item in work.chosen[:_LISTED]],
+        "applied": bool(is_real),
+        "databaseSizeBytes": database,
+        "freeBytes": free,
+    }
     view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
-        invocation.emit("prune", view, data | {"isAsked": True})
+        invocation.answer("prune", data | {"isAsked": True}, view=view)
         confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
-    invocation.emit("prune", view, data)
-
-
-def _prune_json(work: PrunePlan) -> Data:
-    names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
-    return {
-        "conversations": len(work.chosen),
-        **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [
-            {"conversationId": item.id, **pick_json(item, *names)} for item in work.chosen[:_LISTED_CONVERSATIONS]
-        ],
-    }
+    invocation.answer("prune", data, view=view)
 
 
 def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vacuum: bool | None) -> Data:
@@ -280,7 +330,7 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
     with invocation.engine() if is_real else invocation.reader() as engine:
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
-    data = {
+    data: Data = {
         "conversationId": conversation.id,
         "sessionKey": conversation.session_key,
         "sessionFile": str(report.path),
@@ -289,14 +339,21 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "backupPath": to_json(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
-    invocation.emit("rotate", print_rotate, data, ok=is_fine)
+    if screen := invocation.answer("rotate", data, ok=is_fine):
+        sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
+        kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
+        if data["rotated"]:
+            screen.title("Rotated", sizes)
+            rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
+            screen.fields(rows)
+        elif data["reason"] is not None:
+            screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
+        else:
+            screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
+            screen.unchanged("--apply does it.")
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
-#: What is meant as an id, though there can be no such message.
-_LIKE_ID = re.compile(r"msg#[-+]?\d*", re.IGNORECASE)
-#: How many messages are listed; the others are counted.
-_LISTED_MESSAGES = 50
 
 
 @command("forget")
@@ -317,8 +374,8 @@ def forget(
     """
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
-    for word in words:
-        if _LIKE_ID.fullmatch(word) and not _ID.fullmatch(word):
+    for word in words:  # what is meant as an id, though there can be no such message
+        if re.fullmatch(r"(?i)msg#[-+]?\d*", word) and not _ID.fullmatch(word):
             raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
         raise usage_error("Give words or ids of messages, not both.")
@@ -333,16 +390,20 @@ def forget(
             raise bad_option("WORDS", str(error)) from None
     with invocation.reader() as engine:
         named = [Session(key=name) for name in session_names(engine, sessions)]
-    asked: Data = {"message_ids": ids, "sessions": named}
-    report = _forget(invocation, phrases, asked, is_real=False)
+        try:
+            report = engine.admin.forget_plan(phrases, message_ids=ids, sessions=named)
+        except NotFound as error:
+            raise failures.not_found(f"{error}.") from None
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
-        invocation.emit("forget", print_forget, _forget_json(report, applied=False) | {"isAsked": True})
+        invocation.answer("forget", _forget_json(report, applied=False) | {"isAsked": True}, view=print_forget)
         confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
-        report = _forget(invocation, phrases, asked, is_real=True)
+        what = "Looking at messages"
+        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
+            report = engine.admin.forget(phrases, message_ids=ids, sessions=named, progress=advance)
     data = _forget_json(report, applied=bool(is_real))
-    invocation.emit("forget", print_forget, data, ok=not (is_real and report.left))
+    invocation.answer("forget", data, view=print_forget, ok=not (is_real and report.left))
 
 
 def phrases_in(source: str, option: str) -> list[str]:
@@ -356,18 +417,6 @@ def phrases_in(source: str, option: str) -> list[str]:
     if phrases := list(filter(None, found)):
         return phrases
     raise bad_option(option, f"{source!r} holds no phrase")
-
-
-def _forget(invocation: Invocation, phrases: list[str], asked: Data, *, is_real: bool) -> ForgetReport:
-    try:
-        if not is_real:
-            with invocation.reader() as engine:
-                return engine.admin.forget_plan(phrases, **asked)
-        what = "Looking at messages"
-        with invocation.engine() as engine, invocation.progress(what, engine.browse.counts().messages) as advance:
-            return engine.admin.forget(phrases, **asked, progress=advance)
-    except NotFound as error:
-        raise failures.not_found(f"{error}.") from None
 
 
 def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
@@ -384,7 +433,7 @@ def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
 def _touched_json(touched: ForgetChanges) -> Data:
     return {
         "messages": len(touched.message_ids),
-        "messageIds": list(touched.message_ids[:_LISTED_MESSAGES]),
+        "messageIds": list(touched.message_ids[:_LISTED]),
         **pick_json(touched, "emptied", "versions", "files", "rewritten", "cut", "elsewhere"),
     }
 
@@ -393,20 +442,10 @@ def print_backup(screen: Screen, data: Data) -> None:
     done = "would be copied" if data.get("dryRun") else "copied"
     screen.line(styled(f"{format_bytes(data['bytes'])} {done} ", "bold"), f"to {data['path']}")
     if data["files"]:
-        screen.line(styled(f"{plural(data['files'], 'payload')} in {data['path']}.files", "dim"))
+        screen.note(f"{plural(data['files'], 'payload')} in {data['path']}.files")
     if data.get("damage"):
         screen.line(styled("The archive is damaged, and the copy has the same damage: ", "bold red"), data["damage"])
-        screen.line(styled("`lcm verify` lists what is wrong; `lcm backup --list` shows older copies.", "dim"))
-
-
-def print_backups(screen: Screen, data: Data) -> None:
-    if not data["items"]:
-        screen.line("There are no backups next to the archive. `lcm backup` makes one.")
-        return
-    screen.items(
-        data["items"], "made=madeAt:time, label, size=bytes:bytes, file:key", file=lambda item: Path(item["path"]).name
-    )
-    screen.line(styled(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}", "dim"))
+        screen.note("`lcm verify` lists what is wrong; `lcm backup --list` shows older copies.")
 
 
 def print_restore(screen: Screen, data: Data) -> None:
@@ -419,31 +458,12 @@ def print_restore(screen: Screen, data: Data) -> None:
         before = data["before"]
         was = "nothing that could be read" if before is None else plural(before["messages"], "message")
         rows = [("Archive", data["databasePath"]), ("From", data["source"])]
-        rows += [("Before", f"{was}, kept as {data['previous']}")] if data["previous"] else []
-        rows += [("Payloads", f"{plural(data['files'], 'file')} brought back")] if data["files"] else []
+        rows.append(("Before", data["previous"] and f"{was}, kept as {data['previous']}"))
+        rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back" if data["files"] else ""))
         screen.fields(rows)
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
-        screen.line(styled(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.", "yellow"))
-
-
-def print_size(screen: Screen, data: Data) -> None:
-    whole = data["databaseBytes"] + data["fileBytes"]
-    screen.title(
-        format_bytes(whole), f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files"
-    )
-    screen.gap()
-    screen.items(
-        data["rows"],
-        "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
-        share=lambda row: _percent(row["bytes"] / (whole or 1)),
-        ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-    )
-    if not data["isExact"]:
-        screen.line(styled("Texts were counted, not pages: these are estimates.", "yellow"))
-    if data["couldGo"]:
-        screen.gap()
-        screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
+        screen.warn(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.")
 
 
 def _percent(share: float) -> str:
@@ -461,14 +481,17 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
     if data["applied"]:
         screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
         size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
-        rows = (
-            ("Archive now", size, True),
-            ("Backup", f"{data.get('backupPath')}; delete it when all is well", data.get("backupPath")),
-            ("Room", f"not given back: {data.get('vacuumReason')}", data.get("vacuumReason")),
-            ("Left", f"{plural(len(data.get('left', ())), 'conversation')} that changed meanwhile", data.get("left")),
-            ("Files left", f"{plural(data.get('filesLeft', 0), 'file')}; see `lcm files gc`", data.get("filesLeft")),
+        backup, reason, kept = data.get("backupPath"), data.get("vacuumReason"), len(data.get("left", ()))
+        files = data.get("filesLeft")
+        screen.fields(
+            (
+                ("Archive now", size),
+                ("Backup", backup and f"{backup}; delete it when all is well"),
+                ("Room", reason and f"not given back: {reason}"),
+                ("Left", f"{plural(kept, 'conversation')} that changed meanwhile" if kept else None),
+                ("Files left", f"{plural(files, 'file')}; see `lcm files gc`" if files else None),
+            )
         )
-        screen.fields((name, text) for name, text, is_so in rows if is_so)
     elif not data["items"]:
         closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
         screen.line(f"No conversation matches.{closed}")
@@ -477,11 +500,10 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
         screen.line(styled(f"{what}, {files} would be deleted permanently.", "bold"))
         _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
-        screen.line(styled(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.", "yellow"))
+        screen.warn(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.")
 
 
 def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
-    """How it is done, unless the question comes next."""
     if not data.get("isAsked"):
         screen.unchanged(how)
 
@@ -496,7 +518,7 @@ def print_forget(screen: Screen, data: Data) -> None:
         rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
         rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
         rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
-        screen.fields([row for row in rows if row[1]])
+        screen.fields(rows)
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
     if not data["applied"]:
@@ -508,18 +530,240 @@ def _lost_text(data: Data) -> str:
     found = [f"{plural(data['messages'], 'message')}{whole}"]
     found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
     summaries = data["rewritten"] + data["cut"]
-    return ", ".join([*found, *([plural(summaries, "summary", "summaries")] if summaries else [])])
+    return ", ".join([*found, *([plural(summaries, "summary")] if summaries else [])])
 
 
-def print_rotate(screen: Screen, data: Data) -> None:
-    sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
-    kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
-    if data["rotated"]:
-        screen.title("Rotated", sizes)
-        rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
-        screen.fields(row for row in rows if row[1])
-    elif data["reason"] is not None:
-        screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
+_CHUNK = 1 << 20
+
+
+files = Group("files", help="List stored files, show or describe them, or delete files that no row refers to.")
+
+
+@command("list", files, short_help="List stored files.")
+@options.target_options(required=False)
+@options.time_options
+@options.paging_options("files", str)
+def list_files(
+    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: options.Paging
+) -> None:
+    """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
+    vault = invocation.vault
+    ends = (None, None) if span is None else (span.since, span.before)
+    since, before = (None if end is None else parse_time(end) for end in ends)
+    with invocation.reader() as engine, engine.browse.reading():
+        where: Data = {"conversation_id": options.id_or_none(target, engine), "since": since, "before": before}
+        page, count, size = engine.browse.files(paging.limit, paging.start, **where)
+    data: Data = {"folder": str(vault.root), "total": {"count": count, "bytes": size}}
+    data["items"] = [_item(file, vault) for file in page.rows]
+    if screen := invocation.answer("files.list", data, paging.pagination(page)):
+        total = data["total"]
+        screen.title(plural(total["count"], "file"), format_bytes(total["bytes"]), data["folder"])
+        screen.items(
+            data["items"],
+            "id=fileId, conv=conversationId:right, size=byteSize:bytes, stored=createdAt:date, bytes, name=fileName, "
+            "about=preview:rest",
+            bytes=lambda item: styled("there", "green") if item["isThere"] else styled("missing", "red"),
+        )
+
+
+def _item(file: StoredFile, vault: Vault) -> Data:
+    return {
+        "fileId": file.id,
+        "conversationId": file.conversation_id,
+        "fileName": file.name,
+        "mimeType": file.mime,
+        **pick_json(file, "byte_size", "line_count", "created_at"),
+        "isThere": _is_readable(file, vault),
+        "preview": preview(file.exploration_summary or ""),
+    }
+
+
+def _is_readable(file: StoredFile, vault: Vault) -> bool:
+    with suppress(NotFound, ArchiveError):
+        vault.read(file, 0, 0)
+        return True
+    return False
+
+
+@command("show", files, short_help="Show a file.")
+@click.argument("name", metavar="ID", type=text_type)
+@file_page_options
+@click.option("--raw", is_flag=True, help="Write only the stored bytes.")
+def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
+    """Show the file ID: its facts and its content.
+
+    If its bytes are gone and a message still has the text, the text is shown.
+    """
+    from lossless.recall.results import parse_reference
+
+    named = parse_reference(name, numbers=False)
+    if named.kind != "file":
+        raise BadInput(f"{named.id} is not a stored file: its id begins with file_")
+    vault = invocation.vault
+    with invocation.reader(tool_settings(invocation)) as engine:
+        stored = engine.browse.file(named.id)
+        if raw:
+            at: int | None = 0
+            while at is not None:
+                piece = vault.read(stored, at, _CHUNK)
+                click.echo(piece.data, nl=False)
+                at = piece.end if piece.is_cut else None
+            return
+        result = run_tool(engine, "lcm_describe", None, {"id": named.id, **page})
+    place = {"storedAt": stored.storage_uri, "isThere": _is_readable(stored, vault)}
+    view = "Stored at {storedAt}\n{text}" if place["isThere"] else "Stored at {storedAt} (missing)\n{text}"
+    invocation.answer("files.show", result.details | place | {"text": result.text}, view=view)
+
+
+@command("explore", files, short_help="Let a model describe files.")
+@options.target_options(required=False)
+@number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
+@click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
+def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
+    """Let a model describe stored text files, instead of the summary that was made when they were stored.
+
+    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. If it
+    fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
+    """
+    with invocation.reader() as engine:
+        id_ = options.id_or_none(target, engine)
+        remaining = engine.browse.undescribed_files(id_)
+    models = [candidate.name for candidate in Summariser(invocation.loaded.settings).describers]
+    if not models and not dry_run:
+        hint = "Set largeFileSummaryModel and largeFileSummaryProvider, such as with `lcm config set`."
+        raise failures.fail("no_model", "No model is configured that describes files.", failures.CONFIG, hint=hint)
+    done, items = DescribeReport(left=remaining), dict[str, "StoredFile"]()
+    if remaining and not dry_run:
+        with invocation.progress("Describing", min(remaining, limit)) as advance, invocation.engine() as engine:
+            session = None if id_ is None else engine.browse.get(id_)
+            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
+            items = engine.browse.files_by_id(done.file_ids)
+    vault, failure = invocation.vault, done.failure
+    data: Data = {
+        "dryRun": dry_run,
+        "models": models,
+        "described": len(done.file_ids),
+        "left": done.left,
+        "stop": None if failure is None else {"code": failure.code, "message": str(failure)},
+        "items": [_item(items[file_id], vault) for file_id in done.file_ids if file_id in items],
+    }
+    if screen := invocation.answer("files.explore", data, ok=failure is None):
+        for item in data["items"]:
+            screen.line(f"  {item['fileId']}  {item['fileName']}  ", styled(item["preview"], "dim"))
+        waiting = plural(data["left"], "file")
+        if data["dryRun"]:
+            screen.line(f"{waiting} of prose would be described by {', '.join(data['models']) or 'no model'}.")
+            return
+        screen.line(f"Described {plural(data['described'], 'file')}; {waiting} left with the summary made here.")
+        if data["stop"]:
+            screen.line(styled("Stopped: ", "yellow"), data["stop"]["message"])
+
+
+@command("gc", files, short_help="Delete files that no row refers to.")
+@click.option("--apply/--dry-run", "is_real", help="Delete them; or only list them, which is the default.")
+@click.option(
+    "--used-by",
+    "used_by",
+    metavar="PATH",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, resolve_path=True),
+    help="An archive that also keeps files in the folder; may be repeated. It is remembered.",
+)
+def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
+    """List files on disk that no row refers to, and with --apply delete them.
+
+    A crash, `lcm files stub --revert` and deleted conversations leave such files. A file that is younger than an hour
+    stays, because its row may still be written. A file of another archive in the same folder stays, too. If it is not
+    known which archives use the folder, nothing is done until --used-by names them (name this archive if it is the only
+    one).
+    """
+    vault = invocation.vault
+    if used_by:
+        set_users(vault.root, {invocation.file_path, *used_by})
+    with invocation.reader() as engine:
+        orphans = engine.admin.orphan_files()
+    if is_real and orphans:
+        with invocation.engine() as engine:
+            orphans = engine.admin.delete_orphan_files(orphans)
+    data: Data = {
+        "applied": is_real,
+        "folder": str(vault.root),
+        "count": len(orphans),
+        "bytes": sum(orphan.size for orphan in orphans),
+        "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
+    }
+    if screen := invocation.answer("files.gc", data):
+        for item in data["items"]:
+            screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
+        if not data["items"]:
+            screen.line(f"Every file in {data['folder']} has its row, or is younger than an hour.")
+            return
+        what = f"{plural(data['count'], 'file')}, {format_bytes(data['bytes'])}"
+        screen.line(f"Deleted {what}." if data["applied"] else f"{what} without a row; --apply deletes them.")
+
+
+@command("stub", short_help="Store large tool results as files.")
+@options.target_options(required=False)
+@number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
+@number_option("--limit", help="At most this many, the oldest first.")
+@click.option("--revert", is_flag=True, help="Remove the marks again instead.")
+@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
+def stub(
+    invocation: Invocation,
+    target: ConversationTarget | None,
+    min_bytes: int | None,
+    limit: int | None,
+    revert: bool,
+    is_real: bool,
+) -> None:
+    """Store large tool results of stored messages as files, too.
+
+    No message changes: each gets a mark that its text is also in a file. With the setting stubLargeToolPayloads,
+    prompts show a short reference instead of the text. --revert removes marks and rows; `lcm files gc` then deletes the
+    files.
+    """
+    if revert and (min_bytes, limit) != (None, None):
+        raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
+    minimum = min_bytes or DEFAULT_STUB_BYTES
+    with invocation.reader() as engine:
+        id_ = options.id_or_none(target, engine)
+        marks = engine.admin.stub_revert_plan(id_) if revert else {}
+        work = None if revert else engine.admin.stub_plan(minimum, id_, limit)
+    data: Data = {"applied": is_real, "reverted": revert, "conversationId": id_}
+    if work is None:
+        items = [{"messageId": message_id, "fileId": file_id} for message_id, file_id in marks.items()]
+        data |= {"count": len(marks), "items": items[:_LISTED]}
+        if is_real and marks:
+            with invocation.engine() as engine:
+                data["count"], data["rows"] = engine.admin.stub_revert(marks)
     else:
-        screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
-        screen.unchanged("--apply does it.")
+        names = ("message_id", "conversation_id", "tool", "byte_size")
+        items = [pick_json(one, *names) | {"preview": preview(one.head)} for one in work.outputs[:_LISTED]]
+        data |= {"folder": str(invocation.vault.root), "minBytes": minimum, "count": len(work.outputs)}
+        data |= {"bytes": work.bytes, "left": work.left, "items": items}
+        if is_real and work.outputs:
+            with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
+                report = engine.admin.stub(work, advance)
+            data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
+    if screen := invocation.answer("stub", data):
+        if not data["count"]:
+            screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
+            return
+        if data["reverted"]:
+            what = plural(data["count"], "mark")
+            if data["applied"]:
+                screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
+            else:
+                screen.unchanged("--apply takes them away.", f"{what} would go.")
+            return
+        columns = "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest"
+        screen.items(data["items"], columns)
+        what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
+        if data["applied"]:
+            screen.line(f"{what} got a file in {data['folder']}.")
+            screen.undo("lcm files stub --revert")
+        else:
+            screen.unchanged("--apply gives each a file.", f"{what}.")
+
+
+files.add_command(new_spelling(stub, "stub", "now"))

@@ -1,23 +1,32 @@
-"""Output for a person at a terminal: tables, fields, prose and progress bars.
+"""Answers on standard output: JSON for programs; tables, fields and prose of the same data for people.
 
 Text from the archive cannot control the terminal.
 """
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import zip_longest
-from typing import TYPE_CHECKING, Any, TypeAlias
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from zoneinfo import ZoneInfo
 
+import click
+
 from lossless.cli.failures import printable
+from lossless.model.times import state_time
+from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    from _typeshed import DataclassInstance
+    from rich.console import Console, JustifyMethod
     from rich.text import Text
 
     from lossless.cli.commands import Rule
@@ -29,7 +38,55 @@ _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (floa
 _PIPE_WIDTH = 200
 #: So narrow may the column become that takes what remains; so long is a full bar.
 _MIN_REST, _BAR = 12, 24
+#: A preview is one line of at most this many characters.
+PREVIEW_CHARS = 160
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
+
+
+def write_json(envelope: Data, *, pretty: bool = False) -> None:
+    """One JSON document; what UTF-8 cannot hold is escaped."""
+    shape: Data = {"default": state_time, "indent": 2 if pretty else None}
+    try:
+        document = json.dumps(envelope, ensure_ascii=False, **shape).encode()
+    except UnicodeEncodeError:
+        document = json.dumps(envelope, **shape).encode()
+    click.echo(document)
+
+
+@overload
+def to_json(value: DataclassInstance) -> Data: ...
+
+
+@overload
+def to_json(value: Any) -> Any: ...
+
+
+def to_json(value: Any) -> Any:
+    """A value with all values inside it, fields under JSON's names."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {camel_case(field.name): to_json(getattr(value, field.name)) for field in dataclasses.fields(value)}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    if isinstance(value, dict):
+        return {str(key): to_json(item) for key, item in value.items()}
+    if isinstance(value, set):
+        return sorted(value)
+    return str(value) if isinstance(value, PurePath) else value
+
+
+def pick_json(value: DataclassInstance, *names: str) -> Data:
+    """Some fields and properties of a value under JSON's names, in this order."""
+    return {camel_case(name): to_json(getattr(value, name)) for name in names}
+
+
+def preview(text: str) -> str:
+    """The beginning of a text on one line.
+
+    >>> preview("two\\n  lines")
+    'two lines'
+    """
+    line = " ".join(text.split())
+    return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
 
 
 class Screen:
@@ -60,7 +117,6 @@ class Screen:
         return "–" if moment is None else f"{moment.astimezone(self._zone):%Y-%m-%d %H:%M}"
 
     def date(self, moment: datetime | None) -> str:
-        """The day of a time."""
         return self.time(moment)[:10]
 
     def ago(self, moment: datetime | None) -> str:
@@ -81,12 +137,20 @@ class Screen:
         """Nothing was done, and how it is done: `old` by the old spelling."""
         new = {"read": "Leave --dry-run out to do it.", "now": "Leave --dry-run out to do it.", "ask": "--yes does it."}
         how = new.get(self._rule or "", old) if old else ""
-        self.line(styled(f"{done} {how}".rstrip(), "dim"))
+        self.note(f"{done} {how}".rstrip())
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
         if not self._is_dry_run:
-            self.line(styled(f"`{command}` takes {what} back.", "dim"))
+            self.note(f"`{command}` takes {what} back.")
+
+    def note(self, text: str) -> None:
+        """A line of less weight."""
+        self.line(styled(text, "dim"))
+
+    def warn(self, text: str) -> None:
+        """A line that should not be overlooked."""
+        self.line(styled(text, "yellow"))
 
     def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""
@@ -103,12 +167,13 @@ class Screen:
         self._console.print(Padding(safe_text(text), (0, 0, 0, indent)))
 
     def fields(self, rows: Iterable[tuple[str, Any]]) -> None:
-        """Names and values below each other."""
+        """Names and values below each other; what has a name and no value is left out."""
         from rich.table import Column, Table
 
         grid = Table.grid(Column(style="dim", no_wrap=True), Column(overflow="fold"), padding=(0, 2))
         for name, value in rows:
-            grid.add_row(f"  {name}", safe_text(value))
+            if not name or value not in ("", None):
+                grid.add_row(f"  {name}", safe_text(value))
         self._console.print(grid)
 
     def table(self, columns: Sequence[str | tuple[str, str]], rows: Iterable[Sequence[Any]]) -> None:
@@ -118,9 +183,11 @@ class Screen:
         other commands take: they are never cut. Where a terminal is too narrow, columns of other kinds are left out,
         the last ones first. In a pipe everything is there.
         """
+        from rich.cells import cell_len
+
         titles, kinds = zip(*((one, "") if isinstance(one, str) else one for one in columns), strict=True)
         cells = [[styled(name, "dim") for name in titles], *([safe_text(cell) for cell in row] for row in rows)]
-        widths = [max(line.cell_len for row in cells for line in _lines(row[n])) for n in range(len(titles))]
+        widths = [max(cell_len(line) for row in cells for line in row[n].plain.split("\n")) for n in range(len(titles))]
         if sys.stdout.isatty():
             widths = _fit([kinds[0] if kinds[0] == "rest" else "key", *kinds[1:]], widths, self.width)
             indents = [len(name) - len(name.lstrip()) for name in titles]
@@ -128,22 +195,22 @@ class Screen:
             cells.insert(1, [styled(" " * indent + "─" * (width - indent), "dim") for indent, width in rules])
         shown = [n for n, width in enumerate(widths) if width]
         for row in cells:
-            parts = [_cell_lines(row[n], kinds[n], widths[n]) for n in shown]
-            for line in zip_longest(*parts, fillvalue=""):
-                padded = [safe_text(text).copy() for text in line]
-                for n, text in zip(shown, padded, strict=True):
-                    text.align("right" if kinds[n] == "right" else "left", widths[n])
-                whole = safe_text("  ").join(padded)
+            parts = [_wrapped(self._console, row[n], kinds[n], widths[n]) for n in shown]
+            for line in zip_longest(*parts):
+                texts = (text or safe_text(" " * widths[n]) for n, text in zip(shown, line, strict=True))
+                whole = safe_text("  ").join(texts)
                 whole.rstrip()
                 self._console.print(whole, soft_wrap=True)
 
-    def items(self, items: Sequence[Data], columns: str, **values: Callable[[Data], Any]) -> None:
-        """A table of items, none without items. `columns` are `title=key:kind, …`; the key may be left out.
+    def items(self, items: Sequence[Data], columns: str, none: str = "", **values: Callable[[Data], Any]) -> None:
+        """A table of items, or `none` when there are none. `columns` are `title=key:kind, …`; the key may be left out.
 
         A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
         those of `table`; what is None is blank in a column of the kind `count` or `rest`.
         """
         if not items:
+            if none:
+                self.line(none)
             return
         named = [column.partition(":") for column in columns.split(", ")]
         parts = [(name.partition("=")[0], name.rpartition("=")[2], kind) for name, _, kind in named]
@@ -187,7 +254,7 @@ class Screen:
             text = f"{pagination['returned']} shown; for more: --cursor {pagination['nextCursor']}"
             self._console.print(styled(text, "dim"), soft_wrap=True)
         elif not pagination["returned"]:
-            self._console.print(styled("Nothing found.", "dim"))
+            self.note("Nothing found.")
 
 
 def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
@@ -209,23 +276,11 @@ def _fit(kinds: Sequence[str], widths: Sequence[int], space: int) -> list[int]:
     return fitted
 
 
-def _cell_lines(text: Text, kind: str, width: int) -> Sequence[Text]:
-    """The lines of a cell: its own, and more of a name that is too long for a line."""
-    lines = _lines(text)
-    if all(line.cell_len <= width for line in lines):
-        return lines
-    if kind == "rest":
-        lines = [line.copy() for line in lines]
-        for line in lines:
-            line.truncate(width, overflow="ellipsis")
-        return lines
-    from rich.console import Console
-
-    return list(text.wrap(Console(), width, overflow="fold"))
-
-
-def _lines(text: Text) -> Sequence[Text]:
-    return list(text.split(allow_blank=True)) if "\n" in text.plain else [text]
+def _wrapped(console: Console, text: Text, kind: str, width: int) -> Iterable[Text]:
+    """The lines of a cell, as wide as its column: what is too long is cut, or goes on in the next line."""
+    is_cut = kind == "rest"
+    justify: JustifyMethod = "right" if kind == "right" else "left"
+    return text.wrap(console, width, justify=justify, overflow="ellipsis" if is_cut else "fold", no_wrap=is_cut)
 
 
 def safe_text(value: Any) -> Text:
@@ -252,12 +307,14 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
 
 
 def message_counts(counts: Data) -> str:
-    """How many messages and summaries there are."""
-    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary', 'summaries')}"
+    return f"{plural(counts['messages'], 'message')}, {plural(counts['summaries'], 'summary')}"
+
+
+def session_name(item: Data) -> str:
+    return str(item["sessionKey"] or item["sessionId"])
 
 
 def role_text(name: str) -> Text:
-    """A role in its colour."""
     return styled(name, _ROLES.get(name, ""))
 
 

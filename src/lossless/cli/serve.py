@@ -14,7 +14,7 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import Invocation, choice_option, command, file_option, number_option, text_option
 from lossless.cli.options import usage_error
-from lossless.cli.output import pick_json
+from lossless.cli.screen import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
-        invocation.emit("proxy", print_proxy, {"serving": False, "url": f"http://127.0.0.1:{port}", **announced})
+        invocation.answer("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **announced}, view=print_proxy)
     else:
         _serve(invocation, Access(token, frozenset(given["origins"])), options, port, announced)
 
@@ -173,7 +173,7 @@ def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: 
         quiet: Data = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        invocation.emit("proxy", print_proxy, {"serving": True, "url": url, **announced})
+        invocation.answer("proxy", {"serving": True, "url": url, **announced}, view=print_proxy)
         with suppress(KeyboardInterrupt):
             server.run(sockets=[listening])
 

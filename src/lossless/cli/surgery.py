@@ -1,26 +1,70 @@
-"""`lcm summary`: dissolve, transplant, merge, undo, diff, focus, refocus and unfocus change a context by hand."""
+"""`lcm summary`: dissolve, transplant, merge, undo, diff and focus change a context by hand; rewrite, repair and
+prompts write summaries again from their sources.
+"""
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache, partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
-from lossless.cli import options
-from lossless.cli.apply import apply_confirmed, confirm, planning, result_json
-from lossless.cli.commands import Invocation, command, dry_run_option, id_type, text_option, text_type, words_argument
-from lossless.cli.model import ModelChoice, model_options, settings_with_model, writer_name
-from lossless.cli.options import ConversationTarget, bad_option, combined
-from lossless.cli.output import pick_json, to_json
-from lossless.cli.screen import Data, Screen, styled
+from lossless.cli import failures, options
+from lossless.cli.commands import (
+    F,
+    Group,
+    Invocation,
+    command,
+    dry_run_option,
+    folder_option,
+    id_type,
+    text_option,
+    text_type,
+    words_argument,
+)
+from lossless.cli.config import (
+    ModelChoice,
+    SourceTimes,
+    model_options,
+    settings_with_model,
+    source_time_options,
+    writer_name,
+)
+from lossless.cli.options import (
+    NAME_ONE,
+    ConversationTarget,
+    apply_confirmed,
+    bad_option,
+    budget_option,
+    combined,
+    confirm,
+    ended_by_signals,
+    gathered,
+    result_json,
+    target_options,
+    usage_error,
+)
+from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
+from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
+from lossless.maintenance.surgery.common import OperationReport, text_diff
+from lossless.maintenance.surgery.rewriting import INTERRUPTED, DraftedPlan, RewritePlan
 from lossless.model.times import parse_time
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lossless.engine import Engine
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.group import OperationPlan
+    from lossless.settings import Settings
+
 
 apply_option = click.option(
     "--apply/--dry-run", "is_real", help="Do it, after a backup; or only show what would be done, which is the default."
@@ -38,7 +82,7 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any)
 
     It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
     operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", **apply)
 
@@ -56,7 +100,7 @@ def transplant(
     Everything below them is copied, too: summaries, messages, parts and files, all with new ids. It is refused when the
     other conversation has a summary with the same text already.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
     data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
     data |= {"messages": len(work.message_ids), "files": len(work.file_ids)}
@@ -74,7 +118,7 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any
     A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
     it back.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         (session_key,) = options.session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
         work = engine.surgery.plan_merge(session_key, reviewed=reviewed)
@@ -90,7 +134,7 @@ def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> No
     Run it again for the change before. Messages that were folded come back into the context; the summary's text is
     kept.
     """
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
     operate(invocation, "undo", work, f"Undo the {work.entry.action}?", plan, **apply)
@@ -106,10 +150,18 @@ def diff(invocation: Invocation, target: ConversationTarget, since: str | None, 
     Without points, it shows the last change. Appended messages do not count as changes.
     """
     after, through = _parse_point("--since", since), _parse_point("--until", until)
-    with planning(invocation) as engine:
+    with invocation.reader() as engine:
         found = engine.surgery.diff(target.need(engine), after, through)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
-    invocation.emit("diff", print_context_diff, data)
+    if screen := invocation.answer("diff", data):
+        if not data["entries"]:
+            screen.line("The context did not change between these points, except for new messages.")
+            return
+        columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
+        counts: Data = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
+        screen.items(data["entries"], columns, **counts)
+        screen.gap()
+        print_diff_lines(screen, data["text"])
 
 
 def _log_entry_json(entry: Any) -> Data:
@@ -159,9 +211,9 @@ def focus(invocation: Invocation, question: str | None, target: ConversationTarg
     exit code is 1.
     """
     if question is None:
-        with planning(invocation) as engine:
+        with invocation.reader() as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
-        invocation.emit("focus", print_focus, {"plan": None, "text": "", "focus": _focus_json(found)})
+        invocation.answer("focus", {"plan": None, "text": "", "focus": _focus_json(found)}, view=print_focus)
         return
     _write_focus(invocation, "focus", target, question, how)
 
@@ -183,7 +235,7 @@ def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
-    invocation.emit("unfocus", print_focus, {"focus": _focus_json(found)} | result_json(report))
+    invocation.answer("unfocus", {"focus": _focus_json(found)} | result_json(report), view=print_focus)
 
 
 def _write_focus(
@@ -194,16 +246,16 @@ def _write_focus(
     if invocation.rule == "ask" and not how.dry_run and Summariser(asked).has_model:
         confirm(f"Have {writer_name(asked)} write the brief?", how.yes)
     if how.dry_run:
-        with planning(invocation) as engine:
+        with invocation.reader() as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
-        invocation.emit(command, print_focus, {"plan": to_json(plan), "text": plan.text, "focus": None})
+        invocation.answer(command, {"plan": to_json(plan), "text": plan.text, "focus": None}, view=print_focus)
         return
     with invocation.engine(asked) as engine:
         if not how.no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"
-    invocation.emit(command, print_focus, {"plan": None, "text": "", "focus": _focus_json(found)}, ok=is_written)
+    invocation.answer(command, {"plan": None, "text": "", "focus": _focus_json(found)}, view=print_focus, ok=is_written)
 
 
 def _focus_json(found: FocusStatus | None) -> Data | None:
@@ -227,18 +279,7 @@ def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
     if report["backup"]:
         back = "lcm restore" if report["action"] == "undo" else f"lcm summary undo -s {report['conversationId']}"
-        screen.line(styled(f"`{back}` takes this back; the copy from before is {report['backup']}.", "dim"))
-
-
-def print_context_diff(screen: Screen, data: Data) -> None:
-    if not data["entries"]:
-        screen.line("The context did not change between these points, except for new messages.")
-        return
-    columns = "change=id:right, when=at:time, what=action, by=actor, out:right, in:right, tokens=tokensAfter:count"
-    counts = {"out": lambda entry: len(entry["removed"]), "in": lambda entry: len(entry["added"])}
-    screen.items(data["entries"], columns, **counts)
-    screen.gap()
-    print_diff_lines(screen, data["text"])
+        screen.note(f"`{back}` takes this back; the copy from before is {report['backup']}.")
 
 
 def print_focus(screen: Screen, data: Data) -> None:
@@ -265,12 +306,6 @@ def print_focus(screen: Screen, data: Data) -> None:
         screen.undo(f"lcm summary unfocus -s {brief['conversationId']}")
 
 
-def _print_operation(screen: Screen, data: Data) -> None:
-    print_diff_lines(screen, data["text"])
-    screen.gap()
-    print_result(screen, data)
-
-
 def operate(
     invocation: Invocation,
     command: str,
@@ -286,4 +321,341 @@ def operate(
     if is_real:
         report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
     shown = to_json(plan) if plan_json is None else plan_json
-    invocation.emit(command, _print_operation, {"plan": shown, "text": plan.text} | result_json(report))
+    data: Data = {"plan": shown, "text": plan.text} | result_json(report)
+    if screen := invocation.answer(command, data):
+        print_diff_lines(screen, data["text"])
+        screen.gap()
+        print_result(screen, data)
+
+
+prompt_dir_option = folder_option(
+    "--prompt-dir", "A folder with your prompt templates; see `lcm summary prompts export`."
+)
+diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """How drafts are written this time, and what becomes of them."""
+
+    prompt_dir: Path | None
+    asked: Settings
+    is_real: bool
+    shows_diff: bool
+    yes: bool
+    times: SourceTimes
+
+    @property
+    def is_reviewed(self) -> bool:
+        """Whether a person looks at the new texts before they take their place."""
+        return self.is_real and self.shows_diff and not self.yes and sys.stdin.isatty()
+
+    def spending(self, plans: Sequence[RewritePlan]) -> dict[str, int]:
+        """How many calls plans take, and how many are made in a window without being asked for."""
+        count = sum(len(plan.targets) for plan in plans)
+        calls = count if Summariser(self.asked).has_model else 0
+        return {"calls": calls, "callLimit": self.asked.summary_max_calls_per_window}
+
+
+def draft_options(*apply: Callable[[F], F]) -> Callable[[F], F]:
+    """Options for how drafts are written; the command gets `how`. A model that could not be asked is an error."""
+
+    def draft(
+        times: SourceTimes, named: ModelChoice, prompt_dir: Path | None, shows_diff: bool, is_real: bool, yes: bool
+    ) -> DraftOptions:
+        invocation = click.get_current_context().ensure_object(Invocation)
+        asked = times.settings(settings_with_model(invocation, named))
+        return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
+
+    first = (source_time_options, prompt_dir_option, model_options, diff_option)
+    return gathered("how", draft, *first, *apply, yes_option)
+
+
+def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[Data]:
+    """What became of each plan; without a word that drafts are wanted, the plans alone.
+
+    A run that is stopped leaves the plans behind it as they are.
+    """
+    items = [_rewrite_json(plan) for plan in plans]
+    if not (how.is_real or how.shows_diff) or not any(plan.targets for plan in plans):
+        return items
+    if how.is_real and not how.is_reviewed:
+        count, calls = sum(len(plan.targets) for plan in plans), how.spending(plans)["calls"]
+        price = f" with {calls} or more calls of {writer_name(how.asked)}" if calls else ""
+        question = f"Write {count} summaries again{price}, and put them in place?"
+        confirm(question, how.yes, "\n".join(plan.text for plan in plans))
+    writer = how.times.summariser(how.asked, how.prompt_dir)
+    with invocation.engine(how.asked, writer) as engine:
+        copy = cache(lambda label: engine.admin.copy(label).path)
+        for n, plan in enumerate(plans):
+            with ended_by_signals(), invocation.progress("Writing", len(plan.targets)) as advance:
+                made = engine.surgery.write_drafts(
+                    plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
+                )
+            if made.usable and how.is_reviewed:
+                diffs = "\n\n".join(one.diff for one in made.usable)
+                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, diffs)
+            items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
+            if made.stop is not None:
+                break
+    return items
+
+
+def emit_rewrites(
+    invocation: Invocation, command: str, plans: Sequence[RewritePlan], how: DraftOptions, more: Data | None = None
+) -> None:
+    """Carry plans out as far as that is wanted, print what came of it, and end the command."""
+    items = write_plans(invocation, plans, how)
+    is_stopped = any(item["stop"] == INTERRUPTED for item in items)
+    # what a rewrite leaves is as good as it was unless a model failed or a text does not fit; a repair leaves it broken
+    drafts = [draft for item in items for draft in item["drafts"] if draft["refusal"] is not None]
+    is_bad = any(command != "rewrite" or draft["isFailed"] or draft["breaks"] is not None for draft in drafts)
+    count = sum(len(plan.targets) for plan in plans)
+    data: Data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
+    data |= how.spending(plans) | (more or {})
+    view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
+    code = failures.INTERRUPTED if is_stopped else failures.INTERNAL
+    invocation.answer(command, data, view=view, ok=not (is_stopped or is_bad), exit_code=code)
+
+
+def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:
+    drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
+    stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
+    progress = {"reached": reached, "left": remaining, "stop": stop}
+    return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
+
+
+@command("rewrite")
+@target_options(required=False)
+@click.option("--summary", "summary_id", metavar="ID", type=text_type, help="This summary.")
+@click.option("--subtree", metavar="ID", type=text_type, help="This summary and all below it.")
+@click.option("--depth", metavar="N", type=click.IntRange(0, 1000), help="All summaries of a depth.")
+@click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
+@click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
+@click.option("--afresh", is_flag=True, help="Also rewrite what the same command wrote before it was stopped.")
+@click.option("--upward", is_flag=True, help="Also summaries above that would no longer be smaller than their sources.")
+@draft_options(apply_option)
+def rewrite(invocation: Invocation, /, target: ConversationTarget | None, how: DraftOptions, **rule: Any) -> None:
+    """Write summaries again from their sources, the deepest sources first, and show how the texts differ.
+
+    The plan shows how many model calls it takes. No model is asked before you agree, except with --diff; then all calls
+    are made, even above the spending limit. With --diff you see the new texts at a terminal before they replace the old
+    ones. --model names another model for this time only. A new text must be smaller than its sources. If it is
+    interrupted, or the model is down, finished summaries are kept, and the same command continues with the rest. Exit
+    code 1 when a model failed, or when a new text is too large for a summary above it.
+    """
+    by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
+    with invocation.reader() as engine:
+        plans = _plan_rewrites(engine, target, rule | {"by": by})
+    if rule["extractive"] and not Summariser(how.asked).has_model and (how.is_real or how.shows_diff):
+        hint = "Name one with --model or the setting summaryModel, and see `lcm model test`."
+        raise failures.fail("no_model", "There is no model to write them better.", failures.CONFIG, hint=hint)
+    emit_rewrites(invocation, "rewrite", plans, how)
+
+
+def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: Data) -> list[RewritePlan]:
+    named = rule["summary_id"] or rule["subtree"]
+    if target is not None:
+        ids = [target.need_id(engine)]
+    elif named:
+        ids = [engine.browse.summary(named).conversation_id]
+    elif rule["extractive"]:
+        ids = engine.browse.conversation_ids()
+    else:
+        raise usage_error(NAME_ONE)
+    plans = [engine.surgery.plan_rewrite(id_, **rule) for id_ in ids]
+    return [plan for plan in plans if plan.targets] or plans[:1]
+
+
+@command("repair")
+@target_options(required=False)
+@click.option("--all", "everything", is_flag=True, help="Of all conversations.")
+@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
+@budget_option
+@draft_options(
+    click.option(
+        "--confirm", "is_confirmed", is_flag=True, help="Do it even if there are many, or a compaction is pending."
+    ),
+    apply_option,
+)
+def repair(
+    invocation: Invocation,
+    target: ConversationTarget | None,
+    everything: bool,
+    summary_ids: tuple[str, ...],
+    budget: int | None,
+    is_confirmed: bool,
+    how: DraftOptions,
+) -> None:
+    """Write summaries again that are truncated, empty, or were made in an emergency.
+
+    --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or when a compaction
+    is pending. A summary above that would no longer be smaller than its sources is written again, too. A new text that
+    is still a fallback is not used. Exit code 1 when something stays broken.
+    """
+    everything = everything or (target is None and invocation.rule is not None and not how.is_real)
+    if (target is not None) + everything != 1:
+        raise usage_error("Name a conversation with -s, or say --all.")
+    if everything and summary_ids:
+        raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
+    with invocation.reader() as engine:
+        plans, more = plan_repairs(engine, target, budget, summary_ids)
+    if how.is_real and more["blocked"] and not is_confirmed:
+        message = f"The repair needs --confirm: {'; '.join(more['blocked'])}."
+        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
+    emit_rewrites(invocation, "repair", plans, how, more)
+
+
+def plan_repairs(
+    engine: Engine, target: ConversationTarget | None, budget: int | None, summary_ids: tuple[str, ...]
+) -> tuple[list[RewritePlan], Data]:
+    """Plans for one conversation or all, how many summaries are broken in which way, and reasons to look first."""
+    ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
+    found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
+    kinds = Counter(str(one.reason) for plan, _ in found for one in plan.targets)
+    blocked = [reason for _, reasons in found for reason in reasons]
+    return [plan for plan, _ in found], {"kinds": dict(kinds), "blocked": blocked}
+
+
+_NAME = click.Choice(templates.TEMPLATE_NAMES)
+
+
+prompts = Group("prompts", help="List, show, export, compare or fill the templates of summary prompts.")
+
+
+@command("list", prompts)
+@prompt_dir_option
+def list_prompts(invocation: Invocation, prompt_dir: Path | None) -> None:
+    """List the templates, and where each comes from."""
+    items = [
+        {"name": found.name, "origin": found.origin, "characters": len(found.text), "isOwn": found.origin != "built-in"}
+        for found in templates.load_templates(_folder(invocation, prompt_dir))
+    ]
+    data: Data = {"items": items}
+    if screen := invocation.answer("prompts.list", data):
+        screen.items(data["items"], "template=name, characters:count, from=origin:rest")
+
+
+@command("show", prompts)
+@click.argument("name", metavar="NAME", type=_NAME)
+@prompt_dir_option
+def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> None:
+    """Show the template NAME."""
+    found = templates.load_template(name, _folder(invocation, prompt_dir))
+    data: Data = {"name": name, **pick_json(found, "origin", "text")}
+    if screen := invocation.answer("prompts.show", data):
+        screen.title(data["name"], data["origin"])
+        screen.gap()
+        screen.prose(data["text"], 0)
+
+
+@command("export", prompts)
+@click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
+@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
+    """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
+    written = templates.export_templates(folder, overwrite=overwrite)
+    data: Data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
+    data = data | {"all": len(templates.TEMPLATE_NAMES)}
+    if screen := invocation.answer("prompts.export", data):
+        skipped = data["all"] - len(data["written"])
+        stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
+        screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+
+
+@command("diff", prompts)
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
+@prompt_dir_option
+def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | None) -> None:
+    """Show how the templates in --prompt-dir, or only NAME, differ from the built-in ones."""
+    prompt_dir = _folder(invocation, prompt_dir)
+    if prompt_dir is None:
+        raise usage_error("Name the folder of your templates with --prompt-dir.")
+    names = templates.TEMPLATE_NAMES if name is None else (name,)
+    pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
+    items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
+    data: Data = {"items": [item for item in items if item["diff"]], "folder": str(prompt_dir)}
+    if screen := invocation.answer("prompts.diff", data):
+        if not data["items"]:
+            screen.line("The templates are the built-in ones.")
+        for changed in data["items"]:
+            print_diff_lines(screen, changed["diff"])
+
+
+@command("render", prompts)
+@click.argument("name", metavar="[NAME]", type=_NAME, required=False)
+@text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
+@prompt_dir_option
+def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
+    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders.
+
+    No model is asked.
+    """
+    if (name is None) == (summary_id is None):
+        raise usage_error("Give the name of a template or --summary.")
+    if summary_id is None:
+        filled = templates.render_prompt(
+            "(the source)",
+            1200,
+            depth={"condensed-d1": 1, "condensed-d2": 2, "condensed-d3": 3}.get(str(name), 0),
+            mode="aggressive" if name == "leaf-aggressive" else "normal",
+            previous_context="(what came before)",
+            instructions="(the operator's instructions)",
+            folder=_folder(invocation, prompt_dir),
+        )
+    else:
+        summariser = Summariser(invocation.loaded.settings, prompt_folder=prompt_dir)
+        with invocation.reader(summariser=summariser) as engine:
+            source = engine.surgery.summary_source(summary_id)
+            name, filled = templates.template_name(source.depth), engine.surgery.preview_prompt(source)
+    data: Data = {"name": name, "summaryId": summary_id}
+    data |= pick_json(filled, "system", "user", "target_tokens", "temperature")
+    if screen := invocation.answer("prompts.render", data):
+        screen.title(data["name"], f"about {data['targetTokens']:,} tokens", data["summaryId"])
+        for part in ("system", "user"):
+            screen.gap()
+            screen.line(styled(part, "bold"))
+            screen.prose(data[part])
+
+
+def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
+    return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
+
+
+def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
+    if not data["targets"]:
+        what = "No summary is broken" if "kinds" in data else "There is no such summary"
+        screen.line(f"{what}: nothing to do.")
+        return
+    screen.note(f"written by: {data['writer']}")
+    if data["calls"]:
+        limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
+        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        screen.note(takes)
+    for item in data["items"]:
+        print_diff_lines(screen, item["text"])
+        for draft in item["drafts"]:
+            screen.gap()
+            if draft["refusal"] is not None:
+                screen.line(styled(f"{draft['summaryId']} was not changed: ", "yellow"), draft["refusal"])
+                continue
+            by = f"{draft['tokensBefore']:,} → {draft['tokens']:,} tokens, by {draft['model']}"
+            screen.title(draft["summaryId"], by)
+            if draft["because"]:
+                screen.note(f"Also rewritten: {draft['because']}.")
+            print_diff_lines(screen, draft["diff"])
+        screen.gap()
+        print_result(screen, item, "" if data["wanted"] else word)
+        refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
+        if refused:
+            count = f"{len(refused)} of {plural(len(item['drafts']), 'summary')}"
+            verb = "stays" if len(refused) == 1 else "stay"
+            screen.warn(f"{count} {verb} as before; why is said above.")
+        if item["stop"] is not None:
+            kept = len(item["done"]["summaryIds"]) if item["done"] else 0
+            stopped = f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: "
+            screen.line(styled(stopped, "yellow"), item["stop"])
+            rest = f"{item['left']} to go; the same command goes on with these."
+            screen.line(f"{plural(kept, 'new text')} in place, {rest}")
+    for reason in data.get("blocked", ()):
+        screen.warn(f"Needs --confirm: {reason}")

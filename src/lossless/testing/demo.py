@@ -135,7 +135,7 @@ def _fold_and_assemble(engine: lossless.Engine) -> None:
     prompt = engine.assemble(SESSION, budget=BUDGET, format="openai-chat")
     folded = sum(str(message.get("content", "")).startswith("<summary ") for message in prompt.messages)
     _say(
-        f"With them it sees {plural(folded, 'summary', 'summaries')} and "
+        f"With them it sees {plural(folded, 'summary')} and "
         f"{plural(len(prompt.messages) - folded, 'message')}, "
         f"{prompt.tokens:,} of {BUDGET:,} tokens."
     )

@@ -113,7 +113,7 @@ def write_drafts(
 
 def describe_operation(done: OperationReport) -> str:
     """What a surgery did, in a sentence or two; an undo is taken back only by the backup that came before it."""
-    what = plural(len(done.summary_ids), "summary", "summaries")
+    what = plural(len(done.summary_ids), "summary")
     sizes = f"{done.tokens_before:,} → {done.tokens_after:,} tokens"
     copy = "" if done.backup is None else f"\nBackup: {done.backup.name}"
     back = "u undoes the step before it, lcm restore takes it back" if done.action == "undo" else "u takes it back"
@@ -149,7 +149,7 @@ def write_brief(access: ArchiveAccess, plan: FocusPlan) -> FocusDraft:
 def plan_brief_use(plan: FocusPlan, made: FocusDraft) -> PlannedChange:
     """A brief as it was written, and its use."""
     warnings = "".join(f"\n! {warning}" for warning in made.warnings)
-    head = f"{made.tokens:,} tokens by {made.model}, for {plural(len(plan.covered), 'summary', 'summaries')}"
+    head = f"{made.tokens:,} tokens by {made.model}, for {plural(len(plan.covered), 'summary')}"
 
     def apply(engine: Engine) -> str:
         done = engine.surgery.apply_focus(plan, made)

@@ -162,7 +162,7 @@ def summary_detail(browse: Browse, summary_id: str, times: LocalTimes) -> Detail
             return DetailView(summary_id, text="It is no longer in the archive.")
         sources, users = browse.sources(summary_id), browse.used_in(summary_id)
     row = found[0]
-    made_of = ", ".join(sources) if len(sources) < 3 else plural(len(sources), "summary", "summaries")
+    made_of = ", ".join(sources) if len(sources) < 3 else plural(len(sources), "summary")
     made_of = made_of or plural(row.source_message_count, "message")
     facts = (
         ("depth", f"{row.depth} ({row.kind})"),

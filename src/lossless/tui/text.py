@@ -122,9 +122,10 @@ def share_bar(share: float, width: int, style: str = BLUE) -> Text:
     return Text.assemble(("━" * full, style), ("─" * (width - full), "dim"), end="")
 
 
-def plural(count: int, noun: str, nouns: str = "") -> str:
-    """`1 message`, `2 messages`."""
-    return f"{count:,} {noun if count == 1 else nouns or f'{noun}s'}"
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`, `3 summaries`."""
+    nouns = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    return f"{count:,} {noun if count == 1 else nouns}"
 
 
 def format_bytes(count: int | None) -> str:

@@ -58,7 +58,7 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
-    written = f"{_many(len(report.summary_ids), 'summary', 'summaries')} written"
+    written = f"{_many(len(report.summary_ids), 'summary')} written"
     made = written if report.compacted else "nothing folded"
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_text(report)})."
 
@@ -211,7 +211,7 @@ def status_text(bridge: Bridge, session: Session) -> str:
         f"lossless {__version__} on OpenClaw {bridge.version or '(version unknown)'}",
         f"Archive: {browse.path}, {size:,} bytes",
         f"Kept: {_many(counts.conversations, 'conversation')}, {_many(counts.messages, 'message')}, "
-        f"{_many(counts.summaries, 'summary', 'summaries')}",
+        f"{_many(counts.summaries, 'summary')}",
         f"Last stored: {_at(live.last_stored_at)}; last compacted: {_at(live.last_compacted_at)}",
         f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
         f"ambiguous {live.ambiguous}, revised {live.revised}, likely {live.likely}",
@@ -244,7 +244,7 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     lines = [
         f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
         f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
-        f"{_many(row.summary_count, 'summary', 'summaries')}",
+        f"{_many(row.summary_count, 'summary')}",
         f"  context: {_many(row.context_items, 'item')}, {row.context_tokens:,} tokens{ratio}",
     ]
     if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:

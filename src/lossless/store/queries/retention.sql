@@ -57,7 +57,7 @@ SELECT t.name FROM pragma_table_list t, pragma_table_info(t.name) i
 -- name: unindexed_references
 -- References to messages and summaries that SQLite would find only by a table scan.
 SELECT DISTINCT t.name, f."from" FROM pragma_table_list t, pragma_foreign_key_list(t.name) f
- WHERE t.schema = 'main' AND t.type = 'table' AND f."table" IN ('messages', 'summaries')
+ WHERE t.schema = 'main' AND t.type = 'table' AND f."table" IN ('messages')
    AND NOT EXISTS (SELECT 1 FROM pragma_index_list(t.name) l, pragma_index_info(l.name) i WHERE i.seqno = 0 AND i.name = f."from")
    AND NOT EXISTS (SELECT 1 FROM pragma_table_info(t.name) c WHERE c.name = f."from" AND c.pk = 1 AND upper(c.type) = 'INTEGER')
  ORDER BY 1, 2;

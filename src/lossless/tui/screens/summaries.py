@@ -104,7 +104,7 @@ class SummariesScreen(SurgeryScreen):
         self._offer_more(self.summaries.root, total)
         self.summaries.root.expand()
         shown = f"{len(in_context & wanted.keys()):,}"
-        counted = f"{plural(total, 'top summary', 'top summaries')}, {shown} in the context"
+        counted = f"{plural(total, 'top summary')}, {shown} in the context"
         self.where(f"Summaries of conversation {self.conversation_id}", counted)
         if not wanted:
             hint = f"`lcm compact -s {self.conversation_id}` folds its older messages now."

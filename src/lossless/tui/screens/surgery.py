@@ -96,7 +96,7 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     def _wait(self) -> None:
         self._state, self._draft = "writing", None
-        place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary', 'summaries')}"
+        place = f"{min(self._done + 1, self._count)} of {plural(self._count, 'summary')}"
         self.draw(self._title, Text(f"Writing {place} …"), "Esc stop; what was accepted is kept")
 
     def _show(self, draft: SummaryDraft) -> None:
