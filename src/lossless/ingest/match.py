@@ -579,12 +579,15 @@ class _Matcher:
         return False
 
     def _common(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
-        """A longest common subsequence; of equally long ones the one nearest to the anchor."""
+        """A longest common subsequence; of equally long ones the one shown before, and nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
             return self._common_greedily(shown, rows)
-        if from_start:
-            return longest_common(shown, rows, self._same)
-        return longest_common(shown[::-1], rows[::-1], self._same)[::-1]
+        turn = slice(None, None, 1 if from_start else -1)
+        found = longest_common(shown[turn], rows[turn], self._same)[turn]
+        if self.last is not None and not all(s in self.last for _, s in found):
+            again = longest_common(shown[turn], [s for s in rows[turn] if s in self.last], self._same)[turn]
+            found = again if len(again) == len(found) else found
+        return found
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -632,16 +635,18 @@ class _Matcher:
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
         """Without a certain message after it, a message after new ones matches only the same words in another frame.
 
-        So does one after an edited message, unless it followed its row: the host continued from there.
+        So does one after an edited message, unless it followed its row: the host continued from there. A very short one
+        does not skip rows.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
-            edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
+            edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1 if w else -1))
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
             is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
+            is_late = is_late or (self.shown[w].is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
             if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
