@@ -63,6 +63,9 @@ class MessageComparer(Protocol):
     def uses_tools(self, row: int) -> bool:
         """Whether a row calls a tool or is the result of one."""
 
+    def is_short(self, row: int) -> bool:
+        """Whether a row is so short that others may be equal."""
+
     def is_gap_mark(self, shown: int) -> bool:
         """Whether a message only says that others were omitted."""
 
@@ -347,12 +350,15 @@ class _Matcher:
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
             reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
-            late = [w for w, _ in pairs[reworded + 1 :] if self.shown[w].is_short]  # the host may have continued there
+            late = [w for w, s in pairs[reworded + 1 :] if self._says_little(w, s)]  # the host may have continued there
             if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
                 self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
                 return pairs
         return []
+
+    def _says_little(self, w: int, s: int) -> bool:
+        return self.shown[w].is_short or self.pair.is_short(s)
 
     def _is_almost(self, w: int, s: int) -> bool:
         """Whether a message is a row with the same words, or in a host's frame."""
@@ -644,10 +650,11 @@ class _Matcher:
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1 if w else -1))
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
-            is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
+            is_short = self._says_little(w, s)
+            is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
-            is_late = is_late or (self.shown[w].is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
+            is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
+            if not is_late or (not is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
 
