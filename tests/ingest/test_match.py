@@ -45,6 +45,9 @@ class Lines:
     def uses_tools(self, row: int) -> bool:
         return self.stored[row].startswith("t")
 
+    def is_short(self, row: int) -> bool:
+        return len(self.stored[row]) < 12
+
     def is_gap_mark(self, shown: int) -> bool:
         return "left out" in self.shown[shown]
 

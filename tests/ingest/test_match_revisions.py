@@ -150,6 +150,17 @@ def test_a_reduction_is_kept_beside_the_row(engine: lossless.Engine) -> None:
     assert (version.kind, version.message.content) == ("lesser", "[cleared]")
 
 
+def test_a_placeholder_of_the_host_is_known_from_earlier_windows(engine: lossless.Engine) -> None:
+    """Rule: one text for several results is a reduction, also when they were replaced one after the other."""
+    rounds = [[calls(f"{CALL}{n}"), result(f"{CALL}{n}", f"log number {n}")] for n in range(3)]
+    engine.sync(SESSION, [user("build all"), *rounds[0], *rounds[1], *rounds[2], *TALK])
+    cut = [[call, done | {"content": "(not here)"}] for call, done in rounds]
+    engine.sync(SESSION, [user("build all"), *cut[0], *cut[1], *rounds[2], *TALK])
+    report = engine.sync(SESSION, [user("build all"), *cut[0], *cut[1], *cut[2], *TALK])
+    assert (report.stored, report.revised) == (0, 0)
+    assert [text for text in prompt(engine) if "log" in text] == [f"log number {n}" for n in range(3)]
+
+
 # --- pending results ------------------------------------------------------------------------------
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from lossless.formats.reading import is_provider_id
 from lossless.ingest.synthetic import is_referenced
-from lossless.model.identity import words_in_frame
+from lossless.model.identity import canonical_arguments, words_in_frame
 from lossless.model.js_json import stringify_js
 from lossless.model.messages import File, Opaque, Reasoning
 from lossless.store.rows import storable_text
@@ -58,8 +58,11 @@ _TAKEN_OUT = re.compile(
     r"|placeholder|persisted|more (?:char|line|byte|token|word)|no longer|not shown|^(?:\*{3,}|█+|…|\.{3})$",
     re.IGNORECASE,
 )
-#: The minimum length of a text that was cut off with just an ellipsis.
-_LONG = 200
+#: The minimum length of a text that was cut off with just an ellipsis, and of the beginning of a shorter one.
+_LONG, _HEAD = 200, 40
+_ELLIPSES = ("…", "...")
+#: A mark in place of a result that is not there yet.
+_PENDING = re.compile(r"[(\[<][^\W\d_][^()\[\]<>\n\"':,]{0,80}[)\]>]")
 #: A line in which a host says that it has cut a text.
 _CUT_LINE = re.compile(
     r"[^\n]{0,200}?(?:truncat|omitted|elided|cut off|left out|more (?:char|line|byte|token|word))[^\n]{0,200}",
@@ -76,7 +79,7 @@ _DECORATION = re.compile(
     r"<([\w-]+)[^<>]*>.*?</\1>|^\[[^\[\]\n]*\](?:[ \t]|$)|^\([^()\n]*\)[ \t]*$", re.DOTALL | re.MULTILINE
 )
 #: The beginning of a line that a host has put before a text.
-_LABELLED = re.compile(r"\n[^\W\d]\w*: $")
+_LABELLED = re.compile(r"(?:^|\n)[^\W\d]\w*: $")
 #: Quotation marks and spaces of typesetting, as a keyboard has them.
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
 #: Invisible characters, and terminal colours.
@@ -173,11 +176,11 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
     if _lacks_payload(stored, shown) and _is_part_of(shown.content, stored.content):
         return True
     mine, theirs = stored.content, shown.content
-    if not mine.strip() or mine == theirs:
-        return False
-    if not theirs.strip():
-        return bool(shown.parts) or shown.role == "tool"
     is_result = shown.role == "tool"
+    if mine == theirs or not mine.strip():
+        return mine != theirs and is_result and _is_label(theirs, _LABEL)
+    if not theirs.strip():  # in place of a mark for a pending result, it is the result
+        return (bool(shown.parts) or is_result) and undecorated(mine) != "" and not _PENDING.fullmatch(mine.strip())
     return _stands_for(theirs, mine, is_result=is_result) or _is_marked_part(mine, theirs, is_result=is_result)
 
 
@@ -247,8 +250,8 @@ def _calls(message: Message) -> list[str]:
 
 def _call(part: ToolCall) -> tuple[str | None, str, str]:
     """A call with its arguments, in whichever form; the id alone may be reused."""
-    given = part.input if isinstance(part.input, str) else stringify_js(part.input)
-    return part.id, part.name, _HALF.sub("\ufffd", given)
+    given = canonical_arguments(part.input)
+    return part.id, part.name, _HALF.sub("\ufffd", given if isinstance(given, str) else stringify_js(given))
 
 
 def _arguments(message: Message) -> str:
@@ -268,7 +271,7 @@ def _text_likeness(mine: str, theirs: str) -> float:
     if not mine or not theirs:
         return 0.0
     bare = undecorated(mine), undecorated(theirs)
-    if bare[0] == bare[1] != "":
+    if bare[0].casefold() == bare[1].casefold() != "":
         return 1.0
     short, long = sorted((mine, theirs), key=len)
     if short in long and _is_whole_in(short, long):
@@ -366,9 +369,12 @@ def _is_cut_line(text: str) -> bool:
 
 def _is_marked_part(mine: str, theirs: str, *, is_result: bool) -> bool:
     """Whether a text is another one with markers in place of words: everything around the markers is unchanged."""
+    heads = [theirs.removesuffix(end) for end in _ELLIPSES if theirs.endswith(end)]
+    if any(len(head) >= _HEAD and mine.startswith(head) for head in heads):
+        return True
     label = _LABEL if is_result else _FIRM_LABEL
     marks = [found for found in label.finditer(theirs) if _TAKEN_OUT.search(found[0]) and found[0] not in mine]
-    if all(found[0] in ("…", "...") for found in marks) and len(mine) < _LONG:
+    if all(found[0] in _ELLIPSES for found in marks) and len(mine) < _LONG:
         marks = []
     if (marks or is_result) and _is_cut_at_a_line(mine, theirs):
         return True

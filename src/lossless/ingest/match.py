@@ -38,8 +38,6 @@ _FEW = 4
 #: A user message, an answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
 _SPEAKERS = ("user", "assistant")
-#: Roles, and whether very short, of messages that say which branch it is.
-_BRANCH_SIGNS = (("user", False), ("user", True), ("assistant", False))
 
 #: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
@@ -62,6 +60,9 @@ class MessageComparer(Protocol):
 
     def uses_tools(self, row: int) -> bool:
         """Whether a row calls a tool or is the result of one."""
+
+    def is_short(self, row: int) -> bool:
+        """Whether a row is so short that others may be equal."""
 
     def is_gap_mark(self, shown: int) -> bool:
         """Whether a message only says that others were omitted."""
@@ -167,7 +168,7 @@ class _Matcher:
             for w, s in landmarks.items()
             if self._is_in_run(w, s, landmarks) or (self._was_shown(s) and not self.shown[w].is_short)
         }
-        self.chain = self._without_repeated_end(self._chain_of(anchors))
+        self.chain = longest_chain(sorted(anchors.items()))
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
@@ -180,8 +181,7 @@ class _Matcher:
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
-            is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
-            if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
+            if w not in self.rows and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
                 self._pair_neighbours(w, s)
 
@@ -206,37 +206,6 @@ class _Matcher:
         likeness = self.pair.likeness(w, s)
         return likeness >= minimum or (likeness >= ALIKE and self.pair.is_lesser(w, s))
 
-    def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
-        start = len(chain)
-        for w, s in reversed(chain):
-            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
-            if not is_next or not self._is_open(w):
-                break
-            start -= 1
-        run, before = chain[start:], chain[start - 1] if start else (-1, -1)
-        if not self.follows or not run or len(run) >= SURE:
-            return chain
-        asked = next((n for n in range(run[0][0] - 1, before[0], -1) if self.shown[n].role == "user"), None)
-        row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
-        if asked is None or row is None or self.shown[asked].is_short:
-            return chain
-        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
-
-    def _chain_of(self, anchors: Mapping[int, int]) -> list[tuple[int, int]]:
-        """The longest chain of anchors; very short texts never override one that is longer, or has an id."""
-        more = [(w, s) for w, s in sorted(anchors.items()) if w in self.rows or not self.shown[w].is_short]
-        firm = longest_chain(more)
-        if len(firm) == len(anchors):
-            return firm
-        ends = [*firm, (len(self.shown), len(self.stored))]
-        fitting = list(firm)
-        for w, s in anchors.items():
-            at = bisect_left(ends, (w, -1))
-            if ends[at][0] != w and s < ends[at][1] and (at == 0 or s > ends[at - 1][1]):
-                fitting.append((w, s))
-        return longest_chain(sorted(fitting))
-
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
         new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
@@ -258,29 +227,15 @@ class _Matcher:
         once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
         places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
         pairs = [(w, places[one.mark]) for w, one in free if once[0][one.mark] == 1 and one.mark in places]
-        return {w: s for w, s in pairs if (self._has_moved if self.shown[w].is_short else self.pair.may_be)(w, s)}
+        return {w: s for w, s in pairs if self.pair.may_be(w, s)}
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
 
     def _is_in_run(self, w: int, s: int, landmarks: Mapping[int, int]) -> bool:
-        """Whether a neighbour is equal, too; next to a very short text, a system prompt or a repeat proves nothing.
-
-        The host may have omitted the tool rounds between them.
-        """
+        """Whether a neighbour is equal, too; next to a very short text, a repeat proves nothing."""
         beside = [w + n for n in (1, -1) if self._is_equal(w + n, s + n)]
-        if beside and not self.shown[w].is_short:
-            return True
-        further = [w + n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
-        long = [n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system"]
-        return bool(long) or any(n in landmarks for n in beside) or (bool(further) and not self.shown[w].is_short)
-
-    def _next_spoken(self, s: int, step: int) -> int:
-        """The next row that is neither a tool result nor followed by one."""
-        s += step
-        while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
-            s += step
-        return s
+        return bool(beside) and (not self.shown[w].is_short or any(n in landmarks for n in beside))
 
     def _goes_to_newest(self, w: int, s: int) -> bool:
         return all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
@@ -299,10 +254,7 @@ class _Matcher:
         if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
-        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, from any producer
-        is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
-        is_sure = size >= 2 or is_known or is_alone
-        if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
+        if not all(self.pair.may_be(n, start + n) for n in range(size)):
             self.ambiguous = 0
             return []
         return [(n, start + n) for n in range(size)]
@@ -347,12 +299,15 @@ class _Matcher:
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
             reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
-            late = [w for w, _ in pairs[reworded + 1 :] if self.shown[w].is_short]  # the host may have continued there
+            late = [w for w, s in pairs[reworded + 1 :] if self._says_little(w, s)]  # the host may have continued there
             if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
                 self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
                 return pairs
         return []
+
+    def _says_little(self, w: int, s: int) -> bool:
+        return self.shown[w].is_short or self.pair.is_short(s)
 
     def _is_almost(self, w: int, s: int) -> bool:
         """Whether a message is a row with the same words, or in a host's frame."""
@@ -380,9 +335,6 @@ class _Matcher:
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
             anchored_after = self._is_firm(n, free)
-            if n == len(ends) - 2 and self._is_rewritten_to_end(free, rows):
-                self._pair_all(zip(free, rows, strict=False), alike=True)
-                break
             self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
         self._count_short_end()
 
@@ -430,7 +382,6 @@ class _Matcher:
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
         is_little = len(rows) >= _FEW or self.shown[0].is_short
         is_first = likeness >= VERY_ALIKE if is_little else likeness > ALIKE  # the same frame is not enough
-        is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
         if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
             return
@@ -466,11 +417,6 @@ class _Matcher:
             return False
         self._pair_all(zip(free, rows, strict=False), alike=True)
         return True
-
-    def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether most messages differ: the first message was edited, and the host continued from there."""
-        spoken = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
-        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)
 
     def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
@@ -542,8 +488,6 @@ class _Matcher:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
             is_there = is_there and not self._is_behind_abandoned(w, {one for one, _ in kept})
-            if self._is_edited(w - 1):
-                is_there = is_there and self.rows[w - 1] == s - 1
             if not is_next or self._is_edited(w - 1):
                 is_there = is_there and not self._has_other_result(w, s)
             if is_there or not self.shown[w].is_short:
@@ -557,14 +501,11 @@ class _Matcher:
         if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
             return False
         is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
-        is_framed = w > 0 and s > 0 and self.pair.likeness(w - 1, s - 1) == 1.0
-        return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
+        return is_other and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether the last user message or longer answer before both is the same in different words, or very short."""
-        signs = (
-            n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
-        )
+        """Whether the last user message before both is the same in different words, or very short."""
+        signs = (n for n in range(1, min(w, s) + 1) if self.shown[w - n].role == "user")
         n = next(signs, 0)
         is_open = n == 0 or self.shown[w - n].is_short
         return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
@@ -579,12 +520,15 @@ class _Matcher:
         return False
 
     def _common(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
-        """A longest common subsequence; of equally long ones the one nearest to the anchor."""
+        """A longest common subsequence; of equally long ones the one shown before, and nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
             return self._common_greedily(shown, rows)
-        if from_start:
-            return longest_common(shown, rows, self._same)
-        return longest_common(shown[::-1], rows[::-1], self._same)[::-1]
+        turn = slice(None, None, 1 if from_start else -1)
+        found = longest_common(shown[turn], rows[turn], self._same)[turn]
+        if self.last is not None and not all(s in self.last for _, s in found):
+            again = longest_common(shown[turn], [s for s in rows[turn] if s in self.last], self._same)[turn]
+            found = again if len(again) == len(found) else found
+        return found
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -621,28 +565,24 @@ class _Matcher:
         self._pair_all(pairs, alike=True)
         if pairs and not anchored_before:
             self._pair_neighbours(*pairs[0], steps=(-1,))
-        ends = [(-1, -1), *pairs, (len(self.shown), len(self.stored))]
-        for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
-            some = [one for one in shown if w < one < next_w]
-            others = [one for one in rows if s < one < next_s]
-            is_inside = (anchored_before or n > 0) and (anchored_after or n < len(ends) - 2)
-            if pairs and is_inside and some and self._may_all_be(some, others):
-                self._pair_all(zip(some, others, strict=True))
 
     def _without_late_alike(self, pairs: list[tuple[int, int]], shown: list[int]) -> list[tuple[int, int]]:
         """Without a certain message after it, a message after new ones matches only the same words in another frame.
 
-        So does one after an edited message, unless it followed its row: the host continued from there.
+        So does one after an edited message, unless it followed its row: the host continued from there. A very short one
+        does not skip rows.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
-            edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1))
+            edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1 if w else -1))
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
-            is_late = is_late and (row != s - 1 or (self.shown[w].is_short and self._is_reworded(edit, row)))
+            is_short = self._says_little(w, s)
+            is_late = is_late and (row != s - 1 or is_short)
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
-            if not is_late or (not self.shown[w].is_short and self.pair.likeness(w, s) == 1.0):
+            is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
+            if not is_late:
                 kept.append((w, s))
         return kept
 

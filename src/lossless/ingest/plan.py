@@ -240,13 +240,15 @@ def _revive(
     for n in sorted(new, key=lambda n: is_short(events[n].message)):
         if n > max(end, 0) and rows[n - 1] is None and is_short(events[n].message):
             continue
-        earlier = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
-        before = next((row.seq for row, one in earlier if row is not None and not is_short(one)), stored.after_seq)
         some = [  # a new entry id is a new event
             row
             for row in free[events[n].fingerprint]
             if events[n].message.role == row.role and (events[n].entry_id is None or row.entry_id is None)
         ]
+        if not some:
+            continue
+        earlier = ((rows[k], events[k].message) for k in range(n - 1, -1, -1))
+        before = next((row.seq for row, one in earlier if row is not None and not is_short(one)), stored.after_seq)
         after = [row for row in some if row.seq > before]
         row = after[0] if after else some[0] if some and n < end else None
         if row is not None:

@@ -461,7 +461,7 @@ def write_versions(
     Text from outside a running session is only stored as a version, unless it has the row's own id and is new.
     """
     stored = {row.id: row for row in archive.messages.many([id_ for id_, _ in plan.versions])}
-    several = _standing_for_several(plan, stored)
+    several = _standing_for_several(archive, conversation, plan, stored)
     revised: list[int] = []
     before = None
     for id_, message in new:
@@ -512,13 +512,24 @@ def _is_current(archive: Archive, plan: IngestPlan, stored: StoredMessage, messa
     return words not in archive.versions.digests([stored.id]).get(stored.id, set())
 
 
-def _standing_for_several(plan: IngestPlan, stored: dict[int, StoredMessage]) -> frozenset[str]:
-    """Texts that are shown in place of several different results."""
+def _standing_for_several(
+    archive: Archive, conversation: Conversation, plan: IngestPlan, stored: dict[int, StoredMessage]
+) -> frozenset[str]:
+    """Texts that are shown in place of several different results, now or before."""
     rows: defaultdict[str, set[str]] = defaultdict(set)
+    digests: dict[bytes, str] = {}
     for id_, event in plan.versions:
         if event.message.tool_results and id_ in stored:
             rows[event.message.content].add(stored[id_].message.content)
-    return frozenset(text for text, texts in rows.items() if len(texts) > 1)
+            digests[words_digest(event.message)] = event.message.content
+    found = {text for text, texts in rows.items() if len(texts) > 1}
+    if len(found) < len(rows):
+        tail = archive.messages.tail(conversation.id, _ADOPTION_ROWS)
+        others = [row.id for row in tail if row.role == "tool" and row.id not in stored]
+        same = [id_ for id_, known in archive.versions.digests(others).items() if not known.isdisjoint(digests)]
+        before = (version for versions in archive.versions.many(same).values() for version in versions)
+        found |= {digests[one.digest] for one in before if one.kind == "lesser" and one.digest in digests}
+    return frozenset(found)
 
 
 def write_system_prompts(

@@ -267,9 +267,7 @@ class _WindowReader:
         start, last = self._head + same, before + same
         if not same or max(len(self._items) - start, mark.length - last) > _MAX_REST:
             return None
-        has_lost = self._has_lost_prompts(mark)
-        is_little = same < SURE and all(map(self._is_short, self._items[self._head : start]))
-        if is_little and (has_lost or self._is_shown_later(mark, start, last)):  # it may be a later message
+        if same < SURE and all(map(self._is_short, self._items[self._head : start])):  # it may be a later message
             return None
         window = self._window(start)
         head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
@@ -292,19 +290,8 @@ class _WindowReader:
         if plan.abandoned and new is not None and not self._has_ids():
             repeats = self._count_short_before(new)
             plan = replace(plan, ambiguous=plan.ambiguous + repeats if new == start else max(plan.ambiguous, repeats))
-        if self._may_have_moved(mark, start, window):
-            plan = replace(plan, ambiguous=plan.ambiguous + same)
-            if len(self._items) >= mark.length and not any(plan.places) and not newer:
-                plan = replace(plan_grown(self._archive, self._conversation.id, window.events), ambiguous=same)
-                last = mark.length
         rows_before = (0,) * self._head + mark.rows[last - same : last]
-        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=has_lost)
-
-    def _is_shown_later(self, mark: WindowMark, start: int, last: int) -> bool:
-        """Whether the last window has the beginning of this one, and what follows it, at a later position."""
-        begin = self._prints[_PRINT * self._head : _PRINT * (start + 1)]
-        prints = [mark.chain[n : n + len(begin)] for n in range(_PRINT * last, len(mark.chain), _PRINT)]
-        return start < len(self._items) and begin in prints
+        return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=self._has_lost_prompts(mark))
 
     def _count_short_before(self, start: int) -> int:
         """How many very short texts are right before a position: they may be repeats on another branch."""
@@ -313,13 +300,6 @@ class _WindowReader:
 
     def _uses_tools(self, item: MessageLike) -> bool:
         return any(event.message.tool_calls or event.message.tool_results for event in incoming.read_events([item])[0])
-
-    def _may_have_moved(self, mark: WindowMark, start: int, window: IncomingWindow) -> bool:
-        """Whether the few very short messages that a window begins with, as the last one, are also the end of that."""
-        first = self._items[self._head : start]
-        is_end = mark.chain.endswith(self._prints[_PRINT * self._head : _PRINT * start])
-        is_little = is_end and len(first) < SURE and bool(window.events) and not self._has_ids()
-        return is_little and mark.length > start and all(map(self._is_short, first))
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""

@@ -234,6 +234,9 @@ class RowComparer:
         message = self._load(row)
         return bool(message.tool_calls or message.tool_results)
 
+    def is_short(self, row: int) -> bool:
+        return likeness.is_short(self._load(row))
+
     def is_gap_mark(self, shown: int) -> bool:
         return likeness.is_gap_mark(self._events[shown].message)
 

@@ -213,14 +213,14 @@ def _part_words(part: Part, content: str) -> Json:
         case Reasoning(text):
             return ["thinking", _storable(text)] if text else None
         case ToolCall(_, name, input_):
-            return ["call", _storable(name), _arguments(input_)]
+            return ["call", _storable(name), canonical_arguments(input_)]
         case ToolResult(_, _, text, is_error):
             return ["result", is_error, _storable(text)]
         case File(raw) | Opaque(raw):
             return ["raw", _unmarked(_sorted(raw))]
 
 
-def _arguments(value: Json) -> Json:
+def canonical_arguments(value: Json) -> Json:
     """Arguments with sorted keys, also when they came as JSON text without duplicate keys."""
     if not isinstance(value, str):
         return _sorted(value)
