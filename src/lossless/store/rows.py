@@ -703,7 +703,7 @@ class RowDigests(TableAccess):
     ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
         wanted = by_ids(ids)
-        parts = group_rows(self._rows("parts", wanted), lambda *part: _part(part))
+        parts = group_rows(self._rows("parts", wanted), lambda *part: digested_part(part))
         for row in self._rows("messages", wanted):
             yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
 
@@ -731,8 +731,8 @@ class RowDigests(TableAccess):
             yield key, digest_of([*values, *sources.get(key, ())])
 
 
-def _part(row: Sequence[Any]) -> list[object]:
-    """A part for a digest: what we write, and other filled columns."""
+def digested_part(row: Sequence[Any]) -> list[object]:
+    """A part for the digest of its message: the columns that we write, and others that are filled."""
     count = len(DIGESTED_PART_COLUMNS)
     more = [value for value in row[count:] if value is not None]
     return [*row[:count], more] if more else list(row[:count])

@@ -55,7 +55,7 @@ def with_forgotten_identities(archive: Archive, bundle: Bundle) -> Bundle:
                     break
             if content is not message["content"]:
                 others[message["message_id"]] = identity_hash(message["role"] or "", content)
-    keys = [replace(key, identity=others[key.id]) if key.id in others else key for key in bundle.keys]
+    keys = [key._replace(identity=others[key.id]) if key.id in others else key for key in bundle.keys]
     return replace(bundle, keys=keys) if others else bundle
 
 
@@ -363,12 +363,12 @@ class Merger:
                 role = known_role(message["role"])
                 batch.append(
                     message
-                    | {"message_id": plan.messages[given], "seq": seq, "role": role, "created_at": at,
-                       "identity_hash": identities[given], "token_count": message["token_count"] or 0,
+                    | {"message_id": plan.messages[given], "conversation_id": conversation_id, "seq": seq, "role": role,
+                       "created_at": at, "identity_hash": identities[given], "token_count": message["token_count"] or 0,
                        "parts": [part_to_columns(part, role) for part in message["parts"]]}
                 )  # fmt: skip
             if batch:
-                self._writer.put_messages(conversation_id, plan.bundle.session, batch)
+                self._writer.put_messages(plan.bundle.session, batch)
                 self.report.message_parts_inserted += sum(len(message["parts"]) for message in batch)
         return added
 

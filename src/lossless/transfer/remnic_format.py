@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
+from lossless.store.bundles import fit_row
 from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
@@ -425,7 +426,7 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
     payload = _object(part.get("payload"))
     place = {name: part[name] for name in (*_PLACE, "message_id") if part.get(name) is not None}
     if payload.get("part_type") in _PART_TYPES:
-        return place | {name: value for name, value in payload.items() if name != "message_id"}
+        return place | fit_row({name: value for name, value in payload.items() if name != "message_id"})
     kind = str(part.get("kind") or "tool_call")
     part_type = _TYPES.get(kind, kind if kind in _PART_TYPES else "agent")
     columns = {"part_type": part_type, "tool_name": part.get("tool_name"), "file_name": part.get("file_path")}

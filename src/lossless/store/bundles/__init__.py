@@ -7,25 +7,28 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
-from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias
+from itertools import chain, islice
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, part_id
 from lossless.store.database import Sql, TableAccess, by_ids, column_text, group_rows, load_queries
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.migrate import added_tables, base_columns
-from lossless.store.rows import PartRow, unpack_message
+from lossless.store.rows import DIGESTED_PART_COLUMNS, PartRow, digested_part, message_digest, unpack_message
 from lossless.store.versions import VERSION_COLUMNS, MessageCopy, StoredWording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
+    from lossless.model.messages import Message
     from lossless.store.archive import Archive
     from lossless.store.database import Database
 
 #: Larger counts are nonsense, and their sums would overflow.
 _MOST = 1 << 40
+_LARGEST = 1 << 62
 _COUNTS = frozenset(
     ("token_count", "descendant_count", "descendant_token_count", "source_message_token_count", "target_tokens",
      "byte_size", "line_count", "tokens")
@@ -39,21 +42,20 @@ _NUMBERS = frozenset(
      "last_observed_cache_write", "last_observed_prompt_token_count", "consecutive_cold_observations",
      "turns_since_leaf_compaction", "tokens_accumulated_since_leaf_compaction", "turn", "start", "end", "escalation")
 )  # fmt: skip
-_FRACTIONS = frozenset(("step_cost", "context_threshold"))
-_BYTES = frozenset(("fingerprint", "skeleton"))
+
+
 _IDS = frozenset(("message_id", "conversation_id"))
-_LISTS = frozenset(("parts", "messages", "sources", "part_ids", "part_sessions"))
+_INTEGERS = _COUNTS | _NUMBERS | _IDS
 
 
 def is_version(value: object) -> bool:
     """Whether a value is valid in a row of versions."""
     if not isinstance(value, dict):
         return False
-    numbers = (value.get(name) for name in ("version_id", "lesser", "tokens", "at"))
-    maybe = (value.get(name) for name in ("length", "base_id"))
+    numbers = [value.get(name) for name in ("version_id", "lesser", "tokens", "at")]
+    numbers += [number for name in ("length", "base_id") if (number := value.get(name)) is not None]
     return (
         all(isinstance(number, int) and abs(number) < _LARGEST for number in numbers)
-        and all(number is None or (isinstance(number, int) and abs(number) < _LARGEST) for number in maybe)
         and isinstance(value.get("digest"), bytes)
         and isinstance(value.get("body"), bytes | None)
     )
@@ -64,36 +66,65 @@ def is_stale_mark(value: object) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int | str)
 
 
-_LARGEST = 1 << 62
-#: Non-text lists, and the check for each of their values.
-_RECORDS = {"versions": is_version, "stale": is_stale_mark}
+def _number(value: Any) -> int:
+    if isinstance(value, int | float) and abs(value) < _MOST:
+        return int(value)
+    return _MOST if isinstance(value, int) and value > 0 else 0
+
+
+def _count(value: Any) -> int:
+    return min(max(_number(value), 0), _MOST)
+
+
+def _id(value: Any) -> Any:
+    kind = type(value)
+    return value if kind is str or (kind is int and abs(value) < _LARGEST) else column_text(value)
+
+
+def _list(fit: Callable[[Any], Any], accepts: Callable[[object], bool] = lambda _: True) -> Callable[[Any], Any]:
+    return lambda value: (
+        [None if one is None else fit(one) for one in value if accepts(one)] if isinstance(value, list) else []
+    )
+
+
+#: How a value is fitted to a column that is not of text.
+_FITS: dict[str, Callable[[Any], Any]] = (
+    dict.fromkeys(_COUNTS, _count)
+    | dict.fromkeys(_NUMBERS, _number)
+    | dict.fromkeys(_IDS, _id)
+    | dict.fromkeys(("messages", "sources", "part_ids", "part_sessions"), _list(_id))
+    | dict.fromkeys(("fingerprint", "skeleton"), lambda value: value if type(value) is bytes else None)
+    | dict.fromkeys(
+        ("step_cost", "context_threshold"),
+        lambda value: float(value) if type(value) in (int, float) and abs(value) < _MOST else None,
+    )
+    | {
+        "parts": _list(lambda part: part),
+        "versions": _list(lambda version: version, is_version),
+        "stale": _list(lambda mark: mark, is_stale_mark),
+    }
+)
 
 
 def fit_value(name: str, value: Any) -> Any:
     """A value that is valid in a column of this name."""
-    if value is None:
-        return None
-    if name in _LISTS:
-        items = value if isinstance(value, list) else []
-        return [one if name == "parts" else fit_value("message_id", one) for one in items]
-    if name in _RECORDS:
-        return [one for one in value if _RECORDS[name](one)] if isinstance(value, list) else []
-    kind = type(value)
-    if name in _COUNTS:
-        return min(max(_number(value), 0), _MOST)
-    if name in _NUMBERS:
-        return value if kind is int and -_MOST < value < _MOST else _number(value)
-    if name in _BYTES:
-        return value if kind is bytes else None
-    if name in _IDS:
-        return value if kind is str or (kind is int and abs(value) < 1 << 62) else column_text(value)
-    if name in _FRACTIONS:
-        return value if kind in (int, float) and abs(value) < _MOST else None
-    return value if kind is str else column_text(value)
+    return None if value is None else _FITS.get(name, column_text)(value)
+
+
+def fit_columns(columns: Iterable[str], values: Iterable[Any]) -> dict[str, Any]:
+    """A row of values that are valid in these columns."""
+    return {
+        name: value
+        if value is None
+        or (type(value) is str and name not in _FITS)
+        or (type(value) is int and name in _INTEGERS and 0 <= value < _MOST)
+        else fit_value(name, value)
+        for name, value in zip(columns, values, strict=True)
+    }
 
 
 def fit_row(values: dict[str, Any]) -> dict[str, Any]:
-    return {name: fit_value(name, value) for name, value in values.items()}
+    return fit_columns(values.keys(), values.values())
 
 
 def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
@@ -104,12 +135,6 @@ def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
         else column_text(value)
         for name, value in values.items()
     }
-
-
-def _number(value: Any) -> int:
-    if isinstance(value, int | float) and abs(value) < _MOST:
-        return int(value)
-    return _MOST if isinstance(value, int) and value > 0 else 0
 
 
 RowValues: TypeAlias = dict[str, Any]
@@ -153,8 +178,7 @@ STALE_SUMMARY_COLUMNS = ("summary_id", "message_id", "at")
 BRIEF_SOURCE_COLUMNS = ("brief_id", "summary_id", "ordinal", "role", "created_at")
 
 
-@dataclass(frozen=True, slots=True)
-class MessageKey:
+class MessageKey(NamedTuple):
     """What identifies a message in a conversation."""
 
     id: MessageId
@@ -233,7 +257,7 @@ class BundleReader(TableAccess):
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
         keys = []
         for row in self._rows("keys", conversation_id=conversation_id):
-            one = dict(zip(_KEY, map(fit_value, _KEY, row), strict=True))
+            one = fit_columns(_KEY, row)
             role, seq, tokens = one["role"] or "", one["seq"] or 0, one["token_count"] or 0
             known = one["identity_hash"] or identity_hash(role, one["content"] or "")
             names = one["transcript_entry_id"], one["stable_event_key"]
@@ -263,8 +287,7 @@ class BundleReader(TableAccess):
             f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
         )
         for row in self._db.rows(sql, by_ids(ids)):
-            fitted = zip(columns, map(fit_value, columns, row), strict=True)
-            part = {name: value for name, value in fitted if value is not None}
+            part = fit_row({name: value for name, value in zip(columns, row, strict=True) if value is not None})
             siblings = found[part.pop("message_id")]
             part.setdefault("ordinal", len(siblings))
             siblings.append(part)
@@ -303,9 +326,10 @@ def insert_rows(database: Database, table: str, rows: Sequence[RowValues]) -> No
     """Insert rows by the names of their columns: other values are ignored, and missing ones get their defaults."""
     if not rows:
         return
-    used = [name for name in database.column(_MIGRATE["columns"], {"table": table}) if any(name in one for one in rows)]
+    given = set[str]().union(*rows)
+    used = [name for name in database.column(_MIGRATE["columns"], {"table": table}) if name in given]
     sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
-    database.run_many(sql, [tuple([one.get(name) for name in used]) for one in rows])
+    database.run_many(sql, [tuple(map(one.get, used)) for one in rows])
 
 
 def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[RowValues]:
@@ -326,7 +350,7 @@ def _select(table: str, columns: tuple[str, ...], order: str) -> str:
 
 def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:
     """Rows of tables that other programs write, each value converted for its column."""
-    return [dict(zip(columns, map(fit_value, columns, row), strict=True)) for row in rows]
+    return [fit_columns(columns, row) for row in rows]
 
 
 def stale_rows(summaries: Iterable[RowValues]) -> list[RowValues]:
@@ -345,11 +369,18 @@ def insert_summaries(database: Database, conversation_id: object, summaries: Seq
 
 _QUERIES = load_queries("bundles")
 _MESSAGES = load_queries("messages")
-#: The columns of a new message in the order of its query; None is its conversation.
-_ROW = (
-    "message_id", None, "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
+#: The columns of a new message in the order of its query.
+_ROW = itemgetter(
+    "message_id", "conversation_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
     "transcript_entry_id", "created_at", "stable_event_key", "large_content",
 )  # fmt: skip
+_DIGESTED = itemgetter(
+    "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
+)  # fmt: skip
+_PART = (
+    *DIGESTED_PART_COLUMNS,
+    *(name for name in base_columns("message_parts") if name not in (*DIGESTED_PART_COLUMNS, "message_id")),
+)
 #: Larger numbers would leave none for new conversations.
 _LAST = 1 << 40
 
@@ -403,8 +434,8 @@ class BundleWriter(BundleReader):
         insert_rows(self._db, "conversations", [values])
         return self._db.last_id()
 
-    def put_messages(self, conversation_id: int, session_id: str, messages: Sequence[RowValues]) -> None:
-        """Add messages with their parts, indexed, but not in a context."""
+    def put_messages(self, session_id: str, messages: Sequence[RowValues]) -> None:
+        """Add messages of a conversation with their parts, indexed, but not in a context."""
         read = [
             unpack_message(
                 message["role"], message["content"], message["token_count"], part_rows(message), None,
@@ -413,18 +444,14 @@ class BundleWriter(BundleReader):
             for message in messages
         ]  # fmt: skip
         texts = [indexed_text(decoded.content, decoded) for decoded in read]
-        rows = [tuple(message[name] if name else conversation_id for name in _ROW) for message in messages]
-        self._db.run_many(_MESSAGES["insert"], rows)
-        self._db.run_many(
-            _MESSAGES["insert_extras"],
-            [
-                (message["message_id"], message["fingerprint"] or fingerprint(decoded), index_digest(text),
-                 1 if message["claimed"] is None else message["claimed"], message["preamble"] or 0, message["format"],
-                 message["skeleton"], message_budget_tokens(decoded))
-                for message, decoded, text in zip(messages, read, texts, strict=True)
-            ],
-        )  # fmt: skip
-        self._put_parts(session_id, messages)
+        parts = self._name_parts(session_id, messages)
+        self._db.run_many(_MESSAGES["insert"], list(map(_ROW, messages)))
+        extras = [
+            _extras(message, decoded, text, some)
+            for message, decoded, text, some in zip(messages, read, texts, parts, strict=True)
+        ]
+        self._db.run_many(_MESSAGES["insert_extras"], extras)
+        insert_rows(self._db, "message_parts", list(chain(*parts)))
         for message in messages:
             if versions := message.get("versions"):
                 self._archive.versions.put(message["message_id"], versions)
@@ -432,20 +459,21 @@ class BundleWriter(BundleReader):
         if "messages_fts" in self._archive.index.upstream:
             self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
-    def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
-        parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
-        if not parts:
-            return
-        foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
-        taken = set(self._column("taken_parts", ids=foreign))
-        for part in parts:
-            given = part.get("part_id")
-            if _is_ours(given):
-                part["part_id"] = f"{part['message_id']}.{part['ordinal']}"
-            elif given in taken:
-                part["part_id"] = part_id(f"{part['message_id']}\0{given}", part["ordinal"])
-            part.setdefault("session_id", session_id)
-        insert_rows(self._db, "message_parts", parts)
+    def _name_parts(self, session_id: str, messages: Sequence[RowValues]) -> list[list[RowValues]]:
+        """The parts of each message under ids that are free here."""
+        given = [part.get("part_id") for message in messages for part in message["parts"]]
+        ours = {id_ for id_ in given if not isinstance(id_, str) or id_.replace(".", "", 1).isdigit()}
+        taken = set(self._column("taken_parts", ids=json.dumps([id_ for id_ in given if id_ not in ours])))
+
+        def named(message_id: int, part: RowValues) -> RowValues:
+            id_ = part.get("part_id")
+            if id_ in ours:
+                id_ = f"{message_id}.{part['ordinal']}"
+            elif id_ in taken:
+                id_ = part_id(f"{message_id}\0{id_}", part["ordinal"])
+            return {"session_id": session_id} | part | {"message_id": message_id, "part_id": id_}
+
+        return [[named(message["message_id"], part) for part in message["parts"]] for message in messages]
 
     def put_summaries(self, conversation_id: int, summaries: Sequence[RowValues]) -> None:
         """Add summaries with links to their messages and sources, sources first, indexed."""
@@ -498,8 +526,15 @@ def reserve_conversation_ids(database: Database) -> None:
     database.run(_QUERIES["lift_numbers"])
 
 
-def _is_ours(given: Any) -> bool:
-    return not isinstance(given, str) or given.replace(".", "", 1).isdigit()
+def _extras(message: RowValues, decoded: Message, text: str, parts: list[RowValues]) -> tuple[Any, ...]:
+    """The additional columns of a new message, its digests included."""
+    print_, preamble = message["fingerprint"] or fingerprint(decoded), message["preamble"] or 0
+    estimate, form = message_budget_tokens(decoded), message["format"]
+    row = (*_DIGESTED(message), print_, preamble, form, message["skeleton"], estimate)
+    ordered = sorted(parts, key=lambda part: part["ordinal"]) if len(parts) > 1 else parts
+    digest = index_digest(text) + message_digest(row, [digested_part(list(map(part.get, _PART))) for part in ordered])
+    claimed = 1 if message["claimed"] is None else message["claimed"]
+    return message["message_id"], print_, digest, claimed, preamble, form, message["skeleton"], estimate
 
 
 def part_rows(message: RowValues) -> tuple[PartRow, ...]:
