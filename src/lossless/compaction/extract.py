@@ -13,24 +13,25 @@ from functools import lru_cache
 from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.compaction import source_text
 from lossless.compaction.source_text import (
     DIRECTIVE_MARKER,
     DIRECTIVE_OMITTED,
     FALLBACK_MARKER,
-    file_operation,
+    FILES_PREFIX,
     files_line,
     format_local_time,
     format_source_span,
     is_directive,
     is_imperative,
     is_override,
-    remove_interjection,
+    note_operation,
+    parse_files_line,
+    remove_interjections,
     split_units,
     to_local_time,
     touched_files,
 )
-from lossless.compaction.tool_work import attempt, is_code, is_look, open_ends, outputs_by_call, printed_units, shorten
+from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units, shorten
 from lossless.model.messages import sender_name
 from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens
@@ -40,67 +41,8 @@ if TYPE_CHECKING:
     from datetime import date, datetime
 
     from lossless.compaction.source_text import SourceMessage, SourceSummary
-    from lossless.model.messages import Role, ToolCall, ToolResult
-
-#: Below 1, long units lose less against short ones than their length alone would say.
-_COST_POWER = 0.75
-
-
-class CoveragePicker:
-    """Hands out units, the most worth first; what a taken unit says is worth nothing in the others.
-
-    Lazy: a unit is valued again only when it comes up, so the work is linear in the text for units of
-    bounded length. Ties go to the earlier unit.
-    """
-
-    def __init__(
-        self, terms: Sequence[frozenset[str]], weights: dict[str, int], factors: Sequence[float], costs: Sequence[int]
-    ) -> None:
-        self._terms, self._factors = terms, factors
-        self._divisors = [cost**_COST_POWER for cost in costs]
-        #: The terms that what was taken says.
-        self.covered: set[str] = {""}
-        #: What each term is worth now: nothing, once it is said.
-        self.worth = dict(weights)
-        weight = weights.__getitem__
-        rated = [
-            (-sum(map(weight, unit)) * factor / divisor, index)
-            for index, unit, factor, divisor in zip(range(len(terms)), terms, factors, self._divisors, strict=True)
-        ]
-        self._queue = [item for item in rated if item[0] < 0]
-        heapq.heapify(self._queue)
-
-    def next(self) -> int | None:
-        """The unit that adds most now; it will not come again. None when no unit adds anything."""
-        queue, worth = self._queue, self.worth.__getitem__
-        while queue:
-            before, index = queue[0]
-            now = -sum(map(worth, self._terms[index])) * self._factors[index] / self._divisors[index]
-            if before < now < 0:
-                heapq.heapreplace(queue, (now, index))
-                if queue[0][1] != index:
-                    continue
-            heapq.heappop(queue)
-            if now < 0:
-                return index
-        return None
-
-    def again(self, indexes: Iterable[int]) -> None:
-        """Units that were handed out and not taken may come again."""
-        for index in indexes:
-            now = -sum(map(self.worth.__getitem__, self._terms[index])) * self._factors[index] / self._divisors[index]
-            if now < 0:
-                heapq.heappush(self._queue, (now, index))
-
-    def waiting(self) -> list[int]:
-        """The units that may still come, in no order that means anything."""
-        return [index for _, index in self._queue]
-
-    def take(self, terms: frozenset[str]) -> None:
-        """From now on these terms are said."""
-        self.covered.update(terms)
-        self.worth.update(dict.fromkeys(terms, 0))
-
+    from lossless.compaction.tool_work import Attempt
+    from lossless.model.messages import Role
 
 EXPAND = "Expand for details about: "
 #: What the last line names when the summary left no term of its source out.
@@ -114,6 +56,8 @@ _TOOL_ERROR_FACTOR = 2.0
 _TOOL_SHARE = 0.2
 _TOPIC_SHARE = 0.08
 _MAX_TRIES = 100
+#: Below 1, long units lose less against short ones than their length alone would say.
+_COST_POWER = 0.75
 #: Sentences with fewer words that carry meaning say little alone.
 LEAST_TERMS = 5
 _LEAST_AT_WORK = 2
@@ -122,9 +66,7 @@ _LEAST_NAMED = 3
 #: A short name has so many letters at least.
 _SHORT_NAME = 2
 #: So long may a row be to which more of the same voice is added.
-_ROW_CHARS = 320
-#: How often what was passed over is looked at again, because there is room after all.
-_LOOKS = 2
+_LINE_CHARS = 320
 _LEAST_ROOM = 12
 #: After so many units that did not fit, see whether any other still can.
 _LOOK_AHEAD = 32
@@ -149,34 +91,35 @@ class ExtractRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TextUnits:
-    """Pieces of text that are taken whole or not at all: under which entry, their words, and how much they count.
+    """Pieces of text that are taken whole or not at all: the row that each belongs to, its words, how much it counts.
 
     Columns, because there are many.
     """
 
-    entries: list[int] = field(default_factory=list)
+    rows: list[ExtractRow] = field(default_factory=list)
+    #: The index of each unit's row.
+    places: list[int] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     factors: list[float] = field(default_factory=list)
 
-    def add(self, entry: int, texts: Sequence[str], factors: Sequence[float]) -> None:
-        """Add the units of an entry."""
-        self.entries.extend([entry] * len(texts))
+    def add(self, row: ExtractRow, texts: Sequence[str], factors: Sequence[float]) -> None:
+        """Add a row and its units."""
+        self.places.extend([len(self.rows)] * len(texts))
+        self.rows.append(row)
         self.texts.extend(texts)
         self.factors.extend(factors)
 
 
-def compose_summary(
-    entries: Sequence[ExtractRow], units: TextUnits, files: str, topics: Sequence[str], limit_tokens: int
-) -> str | None:
+def compose_summary(units: TextUnits, files: str, topics: Sequence[str], limit_tokens: int) -> str | None:
     """The summary of at most `limit_tokens`, or None when there is no room for a single unit.
 
     `topics` are left over from older summaries and end up in the last line when there is room.
     """
-    draft = _SummaryDraft(entries, units, files, 4 * limit_tokens)
+    draft = _SummaryDraft(units, files, 4 * limit_tokens)
     draft.fill()
     if not draft.taken:
         return None
-    text = "\n".join([*draft.rows(), *([files] if files else []), EXPAND + ", ".join(draft.topics(topics))])
+    text = "\n".join([*draft.lines, *([files] if files else []), EXPAND + ", ".join(draft.topics(topics))])
     return text if estimate_tokens(text) <= limit_tokens else None
 
 
@@ -186,100 +129,203 @@ def quarter_tokens(text: str) -> int:
 
 
 class _SummaryDraft:
-    """Which units are taken, and how much room is left."""
+    """Which units are taken, and how much room is left.
 
-    def __init__(self, entries: Sequence[ExtractRow], units: TextUnits, files: str, budget: int) -> None:
-        self.entries, self.units = entries, units
-        self.has_tools = not all(entry.is_speech for entry in entries)
-        self.vocabulary, self.terms, weights, self.suspects, self.marked = chunk_terms(units.texts)
+    The unit that adds most for its length comes first, and what a taken unit says is worth nothing in the others. A
+    unit is valued again only when it comes up, so the work is linear in the text. Ties go to the earlier unit.
+    """
+
+    def __init__(self, units: TextUnits, files: str, budget: int) -> None:
+        self.units, rows = units, units.rows
+        self.row_of = [rows[place] for place in units.places]
+        self.has_tools = not all(row.is_speech for row in rows)
+        #: `worth` is what each term is worth now: nothing, once it is said.
+        self.vocabulary, self.terms, self.worth, self.suspects, self.marked = chunk_terms(units.texts)
         #: Terms that say nothing: stop words, and the speakers' names and short names, for the rows say who it is.
         self.empty = {""}
-        for name in {entry.label.lower() for entry in entries if entry.is_named}:
+        for name in {row.label.lower() for row in rows if row.is_named}:
             self.empty |= self.vocabulary.terms(pieces_of(name))
             self.empty |= {term for term in self.marked if len(term) >= _SHORT_NAME and name.startswith(term)}
-        weights.update(dict.fromkeys(self.empty, 0))
-        self.is_output = [entries[entry].role == "tool" for entry in units.entries]
-        self.suspect_entries = {units.entries[index] for index in self.suspects}
-        self.directing: dict[int, bool] = {}
+        self.worth.update(dict.fromkeys(self.empty, 0))
+        self.covered: set[str] = {""}
         self.costs = [len(text) if text.isascii() else quarter_tokens(text) for text in units.texts]
-        self.picker = CoveragePicker(self.terms, weights, self._factors(), [cost + _OVERHEAD for cost in self.costs])
+        self.divisors = [(cost + _OVERHEAD) ** _COST_POWER for cost in self.costs]
+        #: Units that say too little alone.
+        self.short: set[int] = set()
+        self.factors = self._weigh()
+        self.orders = self._find_orders()
+        self.queue: list[tuple[float, int]] = []
+        self._enqueue(range(len(self.terms)))
         self.taken: set[int] = set()
+        self.lines: list[str] = []
         self.passed_over: list[int] = []
         #: What says too little, even with what is next to it: it is taken only where there is nothing else.
         self.small: list[int] = []
         self.takes_small_talk = False
         self.voices: set[int] = set()
-        #: The number of the run of equal headings that each entry is in.
-        runs = groupby(entries, key=lambda entry: entry.heading)
+        #: The number of the run of equal headings that each row is in.
+        runs = groupby(rows, key=lambda row: row.heading)
         self.blocks = [number for number, (_, run) in enumerate(runs) for _ in run]
         self.headed: set[int] = set()
         self.used = 0
         #: Blocks that have more than people's own words, and for the others when each speaker first speaks.
-        self.mixed = {block for block, entry in zip(self.blocks, entries, strict=True) if not entry.is_named}
+        self.mixed = {block for block, row in zip(self.blocks, rows, strict=True) if not row.is_named}
         self.ranks: dict[tuple[int, str], int] = {}
-        for block, entry in zip(self.blocks, entries, strict=True):
+        for block, row in zip(self.blocks, rows, strict=True):
             if block not in self.mixed:
-                self.ranks.setdefault((block, entry.label), len(self.ranks))
+                self.ranks.setdefault((block, row.label), len(self.ranks))
         self.remaining = budget - (quarter_tokens(files) + 1 if files else 0) - quarter_tokens(EXPAND + NOTHING_ELSE)
         self.topic_tokens = max(0, min(int(_TOPIC_SHARE * budget), self.remaining // 4))
         self.tool_room = int(_TOOL_SHARE * budget)
 
-    def _factors(self) -> list[float]:
-        """How much each unit counts; one that speaks of a failure or a decision counts more."""
+    def _weigh(self) -> list[float]:
+        """How much each unit counts: less when it says little, more when it speaks of a failure or a decision."""
         factors = list(self.units.factors)
+        few = LEAST_TERMS + len(self.empty)
         for index, terms in enumerate(self.terms):
-            size = len(terms - self.empty)
-            if size < LEAST_TERMS and size < self._least_terms(self.entries[self.units.entries[index]], terms):
+            row = self.row_of[index]
+            size = len(terms - self.empty) if len(terms) < few else LEAST_TERMS
+            if size < LEAST_TERMS and size < self._least_terms(row, terms):
+                self.short.add(index)
                 factors[index] *= (size - self.marked.isdisjoint(terms)) / LEAST_TERMS
             if not _SPECIAL_TERMS.isdisjoint(terms):
                 if not ERROR_TERMS.isdisjoint(terms):
-                    factors[index] *= _TOOL_ERROR_FACTOR if self.is_output[index] else _ERROR_FACTOR
-                elif not self.is_output[index]:
+                    factors[index] *= _TOOL_ERROR_FACTOR if row.role == "tool" else _ERROR_FACTOR
+                elif row.role != "tool":
                     factors[index] *= _DECISION_FACTOR
         return factors
+
+    def _least_terms(self, row: ExtractRow, terms: frozenset[str]) -> int:
+        """With fewer words that carry meaning, what a person says is small talk.
+
+        To a model people say little but what they mean, least of all when it works with tools; and a name or a number
+        is said for a reason.
+        """
+        if not row.is_speech or (self.has_tools and row.role == "user"):
+            return 0
+        if self.has_tools:
+            return _LEAST_AT_WORK
+        return LEAST_TERMS if row.is_named or self.marked.isdisjoint(terms) else 0
+
+    def _find_orders(self) -> set[int]:
+        """The units that would order a model about, each with the commands that follow it in its row.
+
+        A user's own wish for the time to come is no order: it is kept as a quotation.
+        """
+        found: set[int] = set()
+        texts, places = self.units.texts, self.units.places
+        for first in self.suspects:
+            if (is_override if self.row_of[first].role == "user" else is_directive)(texts[first]):
+                found.add(first)
+                for place in range(first + 1, min(first + _MAX_STEPS, len(texts))):
+                    if places[place] != places[first] or not is_imperative(texts[place]):
+                        break
+                    found.add(place)
+        return found
+
+    def _enqueue(self, indexes: Iterable[int]) -> None:
+        """Units may come, or come again."""
+        worth, terms, factors, divisors = self.worth.__getitem__, self.terms, self.factors, self.divisors
+        rated = [(-sum(map(worth, terms[index])) * factors[index] / divisors[index], index) for index in indexes]
+        self.queue += [item for item in rated if item[0] < 0]
+        heapq.heapify(self.queue)
+
+    def _next(self) -> int | None:
+        """The unit that adds most now; it will not come again by itself. None when no unit adds anything."""
+        queue, worth = self.queue, self.worth.__getitem__
+        while queue:
+            before, index = queue[0]
+            now = -sum(map(worth, self.terms[index])) * self.factors[index] / self.divisors[index]
+            if before < now < 0:
+                heapq.heapreplace(queue, (now, index))
+                if queue[0][1] != index:
+                    continue
+            heapq.heappop(queue)
+            if now < 0:
+                return index
+        return None
 
     def fill(self) -> None:
         """Take units until the room is used or nothing new is left to say.
 
         Rows that came out shorter than they might have leave room for a second look.
         """
-        for look in range(_LOOKS):
-            before = len(self.taken)
-            self._fill(most_passed=_LOOK_AHEAD if look else None)
+        for most_passed in (None, _LOOK_AHEAD):
+            before, aside = len(self.taken), self._fill(most_passed)
             if len(self.taken) == before:
                 break
             self.remaining += self.used
-            self.used = sum(quarter_tokens(row) + 1 for row in self.rows())
+            self.lines = list(self._lines())
+            self.used = sum(quarter_tokens(line) + 1 for line in self.lines)
             self.remaining -= self.used
-            self.picker.again(self.passed_over)
+            self.queue += aside
+            self._enqueue(self.passed_over)
             self.passed_over = []
         if not self.taken:
             self.takes_small_talk = True
-            self.picker.again(self.small)
+            self._enqueue(self.small)
             self._fill(most_passed=None)
+            self.lines = list(self._lines())
 
-    def _least_terms(self, entry: ExtractRow, terms: frozenset[str]) -> int:
-        """With fewer words that carry meaning, what a person says is small talk.
+    def _fill(self, most_passed: int | None) -> list[tuple[float, int]]:
+        """Take what fits; returns what did not come up, because it is too long for the room that was left."""
+        aside: list[tuple[float, int]] = []
+        space = self.remaining - self.topic_tokens
+        while space > 0 and (index := self._next()) is not None:
+            if index in self.orders:
+                continue
+            group = self._with_neighbours(index) if index in self.short else [index]
+            group = [place for place in group if place not in self.taken]
+            if not group:
+                self.small.append(index)
+                continue
+            cost = self._cost(index) + sum(self.costs[place] + len(_GAP) for place in group if place != index)
+            is_output = self.row_of[index].role == "tool"
+            if cost > space or (is_output and cost > self.tool_room):
+                self.passed_over.append(index)
+                if len(self.passed_over) == most_passed:
+                    break
+                if not len(self.passed_over) % _LOOK_AHEAD:
+                    may_fit, too_long = self._by_length(space - len(_GAP))
+                    if self.taken and not self.takes_small_talk:
+                        self.queue = may_fit
+                        heapq.heapify(may_fit)
+                        aside += too_long
+                    if not may_fit:
+                        break
+                continue
+            space -= cost
+            self.remaining -= cost
+            self.used += cost
+            self.tool_room -= cost if is_output else 0
+            for place in group:
+                self.covered |= self.terms[place]
+                self.worth.update(dict.fromkeys(self.terms[place], 0))
+                self.taken.add(place)
+                self.voices.add(self.units.places[place])
+                self.headed.add(self.blocks[self.units.places[place]])
+        return aside
 
-        To a model people say little but what they mean, least of all when it works with tools; and a name or a number
-        is said for a reason.
-        """
-        if not entry.is_speech or (self.has_tools and entry.role == "user"):
-            return 0
-        if self.has_tools:
-            return _LEAST_AT_WORK
-        return LEAST_TERMS if entry.is_named or self.marked.isdisjoint(terms) else 0
+    def _by_length(self, space: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
+        """What waits, by whether it may be short enough for the room that is left."""
+        may_fit: list[tuple[float, int]] = []
+        too_long: list[tuple[float, int]] = []
+        of_tools = min(space, self.tool_room - len(_GAP))
+        for item in self.queue:
+            room = of_tools if self.row_of[item[1]].role == "tool" else space
+            (may_fit if self.costs[item[1]] <= room else too_long).append(item)
+        return may_fit, too_long
 
     def _with_neighbours(self, index: int) -> list[int]:
-        """A unit, and when it says little alone, what is next to it in its message; none when that helps nothing."""
-        entry = self.units.entries[index]
-        minimum = self._least_terms(self.entries[entry], self.terms[index])
+        """A unit that says little alone with what is next to it in its message; none when that helps nothing."""
+        places = self.units.places
+        minimum = self._least_terms(self.row_of[index], self.terms[index])
         group, covered = [index], self.terms[index] - self.empty
         while len(covered) < minimum:
             neighbours = [
                 place
                 for place in (group[0] - 1, group[-1] + 1)
-                if 0 <= place < len(self.terms) and self.units.entries[place] == entry and not self._is_order(place)
+                if 0 <= place < len(places) and places[place] == places[index] and place not in self.orders
             ]
             if not neighbours:
                 is_fact = len(covered) >= _LEAST_NAMED and not self.marked.isdisjoint(covered)
@@ -292,58 +338,12 @@ class _SummaryDraft:
         told = [place for place in group if self.terms[place] - self.empty] or group
         return list(range(told[0], told[-1] + 1))
 
-    def _fill(self, most_passed: int | None) -> None:
-        space = self.remaining - self.topic_tokens
-        while space > 0 and (index := self.picker.next()) is not None:
-            if self._is_order(index):
-                continue
-            group = [place for place in self._with_neighbours(index) if place not in self.taken]
-            if not group:
-                self.small.append(index)
-                continue
-            cost = self._cost(index) + sum(self.costs[place] + len(_GAP) for place in group if place != index)
-            is_output = self.is_output[index]
-            if cost > space or (is_output and cost > self.tool_room):
-                self.passed_over.append(index)
-                if len(self.passed_over) == most_passed:
-                    break
-                if not len(self.passed_over) % _LOOK_AHEAD and not self._may_go_on(space):
-                    break
-                continue
-            space -= cost
-            self.remaining -= cost
-            self.used += cost
-            self.tool_room -= cost if is_output else 0
-            for place in group:
-                self.picker.take(self.terms[place])
-                self.taken.add(place)
-                self.voices.add(self.units.entries[place])
-                self.headed.add(self.blocks[self.units.entries[place]])
-
-    def _may_go_on(self, space: int) -> bool:
-        """Whether any unit that waits is short enough for the room that is left."""
-        space -= len(_GAP)
-        short = [index for index in self.picker.waiting() if self.costs[index] <= space]
-        return any(not self.is_output[index] or self.costs[index] + len(_GAP) <= self.tool_room for index in short)
-
-    def _is_order(self, index: int) -> bool:
-        """Whether a unit would order a model about, or goes on with commands after one that would."""
-        entry = self.units.entries[index]
-        if entry not in self.suspect_entries:
-            return False
-        for place in range(index, max(-1, index - _MAX_STEPS), -1):
-            if self.units.entries[place] != entry:
-                return False
-            if place in self.suspects and self._directs(place):
-                return all(map(is_imperative, self.units.texts[place + 1 : index + 1]))
-        return False
-
-    def _directs(self, place: int) -> bool:
-        """Whether a unit is shaped like an order; it is asked for each unit that follows."""
-        if place not in self.directing:  # a user's own wish for the time to come is no order: it is kept as a quotation
-            is_users = self.entries[self.units.entries[place]].role == "user"
-            self.directing[place] = (is_override if is_users else is_directive)(self.units.texts[place])
-        return self.directing[place]
+    def _cost(self, index: int) -> int:
+        place, row = self.units.places[index], self.row_of[index]
+        cost = self.costs[index] + (len(_GAP) if place in self.voices else quarter_tokens(row.label) + 3)
+        if self.blocks[place] not in self.headed:
+            cost += quarter_tokens(row.heading) + 3
+        return cost if index not in self.suspects else cost + 2
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
@@ -351,62 +351,53 @@ class _SummaryDraft:
             return text
         return f"“{text}”"
 
-    def _cost(self, index: int) -> int:
-        place = self.units.entries[index]
-        entry = self.entries[place]
-        cost = self.costs[index] + (len(_GAP) if place in self.voices else quarter_tokens(entry.label) + 3)
-        if self.blocks[place] not in self.headed:
-            cost += quarter_tokens(entry.heading) + 3
-        return cost if index not in self.suspects else cost + 2
-
-    def rows(self) -> Iterator[str]:
-        """The taken units in order: a heading where the time changes, a row for each voice with its label, and an
+    def _lines(self) -> Iterator[str]:
+        """The taken units in order: a heading where the time changes, a line for each voice with its label, and an
         ellipsis where something was left out.
         """
-        heading, entries = "", self.units.entries
-        for row in self._rows():
-            entry = self.entries[entries[row[0]]]
-            if entry.heading != heading and entry.heading:
-                yield f"[{entry.heading}]"
-            heading = entry.heading
-            text = f"{entry.label}: {self._shown(row[0])}" if entry.label else self._shown(row[0])
-            for previous, index in pairwise(row):
-                is_next = previous == index - 1 and entries[previous] == entries[index]
+        heading, places = "", self.units.places
+        for shown in self._by_line():
+            row = self.row_of[shown[0]]
+            if row.heading != heading and row.heading:
+                yield f"[{row.heading}]"
+            heading = row.heading
+            text = f"{row.label}: {self._shown(shown[0])}" if row.label else self._shown(shown[0])
+            for previous, index in pairwise(shown):
+                is_next = previous == index - 1 and places[previous] == places[index]
                 text += (" " if is_next else _GAP) + self._shown(index)
             yield text
 
-    def _rows(self) -> list[list[int]]:
-        """The taken units by rows: as they were said, but for people among themselves by speaker."""
+    def _by_line(self) -> list[list[int]]:
+        """The taken units by lines: as they were said, but for people among themselves by speaker."""
 
         def place(index: int) -> tuple[int, int, int]:
-            entry = self.units.entries[index]
-            block = self.blocks[entry]
-            return block, 0 if block in self.mixed else self.ranks[block, self.entries[entry].label], index
+            block = self.blocks[self.units.places[index]]
+            return block, 0 if block in self.mixed else self.ranks[block, self.row_of[index].label], index
 
-        rows: list[list[int]] = []
+        found: list[list[int]] = []
         length = 0
         for index in sorted(self.taken, key=place if self.ranks else None):
-            if rows and self._goes_on(rows[-1][-1], index, length):
-                rows[-1].append(index)
+            if found and self._goes_on(found[-1][-1], index, length):
+                found[-1].append(index)
             else:
-                rows.append([index])
+                found.append([index])
                 length = 0
             length += self.costs[index] + len(_GAP)
-        return rows
+        return found
 
     def _goes_on(self, previous: int, index: int, length: int) -> bool:
-        """Whether a unit stands on the row of the one before it: the same voice at the same moment."""
-        one, other = self.units.entries[previous], self.units.entries[index]
-        if one == other:
+        """Whether a unit stands on the line of the one before it: the same voice at the same moment."""
+        if self.units.places[previous] == self.units.places[index]:
             return True
-        is_short = self.entries[one] == self.entries[other] and length + len(self.units.texts[index]) <= _ROW_CHARS
-        return is_short and self.entries[one].is_speech and not self.has_tools
+        row = self.row_of[previous]
+        is_short = row == self.row_of[index] and length + len(self.units.texts[index]) <= _LINE_CHARS
+        return is_short and row.is_speech and not self.has_tools
 
     def topics(self, older: Iterable[str]) -> list[str]:
         """Phrases of what was left out, the weightiest first, in turn with those of older summaries."""
         space = min(self.topic_tokens, self.remaining) + quarter_tokens(NOTHING_ELSE)
         found: list[str] = []
-        covered, worth = set(self.picker.covered), dict(self.picker.worth)
+        covered, worth = set(self.covered), dict(self.worth)
         phrases = (phrase for pair in zip_longest(self._phrases(worth), older) for phrase in pair if phrase)
         for phrase in islice(phrases, _MAX_TRIES):
             if space < _LEAST_ROOM:
@@ -421,9 +412,9 @@ class _SummaryDraft:
         return found or [NOTHING_ELSE]
 
     def _phrases(self, worth: dict[str, int]) -> Iterator[str]:
-        for index in chain(self.passed_over, iter(self.picker.next, None)):
-            is_named = not self.is_output[index] and not self.entries[self.units.entries[index]].label.startswith(_RAN)
-            if is_named and not self._is_order(index):
+        for index in chain(self.passed_over, iter(self._next, None)):
+            row = self.row_of[index]
+            if row.role != "tool" and not row.label.startswith(_RAN) and index not in self.orders:
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
@@ -464,21 +455,19 @@ def extract(
         return None
     user_factor = _user_factor(lines)
     speakers = find_speakers(line.text for line in lines if line.role == "user")
-    entries: list[ExtractRow] = []
     found = TextUnits()
-    calls = {call.id: call for line in lines for call in line.inputs if call.id}
-    outputs = outputs_by_call(lines) if calls else {}
+    done = attempts(lines)
+    by_id = {one.call.id: one for one in done if one.call.id}
+    of_line = iter(done)
     heading = ""
     for line, heading in zip(lines, _headings(lines, timezone), strict=True):
-        rows = [*_tool_rows(line, heading, calls, outputs)]
         if line.role != "tool" and line.text:
-            rows.insert(0, _speech_row(line, heading, speakers, user_factor, bool(calls)))
-        for entry, texts, factors in rows:
-            found.add(len(entries), texts, factors)
-            entries.append(entry)
-    if calls:
-        _frame_work(lines, entries, found, heading)
-    return compose_summary(entries, found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
+            found.add(*_speech_row(line, heading, speakers, user_factor, bool(by_id)))
+        for row in _tool_rows(line, heading, [*islice(of_line, len(line.inputs))], by_id):
+            found.add(*row)
+    if by_id:
+        _frame_work(lines, done, found, heading)
+    return compose_summary(found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
 
 
 def _speech_row(
@@ -494,22 +483,21 @@ def _speech_row(
 
 
 def _tool_rows(
-    line: SourceMessage, heading: str, calls: Mapping[str, ToolCall], outputs: Mapping[str, ToolResult]
+    line: SourceMessage, heading: str, done: Iterable[Attempt], by_id: Mapping[str, Attempt]
 ) -> Iterator[tuple[ExtractRow, list[str], list[float]]]:
-    """What was done with tools in a line: each call, and what tools printed; calls and outputs by the call's id."""
+    """What was done with tools in a line: each call, and what tools printed."""
     if line.role == "tool":
         yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
-    for call in line.inputs:
-        row, factor = attempt(call, outputs.get(call.id or ""))
-        yield ExtractRow(_RAN + shorten(call.name, 40), heading), [row], [factor]
+    for one in done:
+        row, factor = one.row()
+        yield ExtractRow(_RAN + shorten(one.call.name, 40), heading), [row], [factor]
     for output in line.outputs:
-        asked = calls.get(output.call_id or "")
-        operation = "" if asked is None else file_operation(asked)
-        if asked is not None and (operation == "read" or output.is_error):
+        asked = by_id.get(output.call_id or "")
+        if asked is not None and (asked.operation == "read" or output.is_error):
             continue  # the row of the call says how it ended; a file can be read again
         label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
-        texts, factors = printed_units(output.text, only_failures=bool(operation))
-        if asked is not None and is_look(asked):
+        texts, factors = printed_units(output.text, only_failures=asked is not None and bool(asked.operation))
+        if asked is not None and asked.is_look:
             factors = [_LOOK_FACTOR * factor for factor in factors]
         yield ExtractRow(label, heading, "assistant" if output.is_error else "tool"), texts, factors
 
@@ -524,27 +512,23 @@ def _work_factor(text: str, has_calls: bool) -> float:
     return _ANNOUNCED_FACTOR if text[-1:] == ":" or is_code(text) else 1.0
 
 
-def _frame_work(lines: Sequence[SourceMessage], entries: list[ExtractRow], found: TextUnits, heading: str) -> None:
+def _frame_work(lines: Sequence[SourceMessage], done: Iterable[Attempt], found: TextUnits, heading: str) -> None:
     """Name what work with tools is for, and what of it is open at the end."""
     wishes = [
         index
-        for index, place in enumerate(found.entries)
-        if entries[place].label == "user" and (not index or found.entries[index - 1] != place)
+        for index, place in enumerate(found.places)
+        if found.rows[place].label == "user" and (not index or found.places[index - 1] != place)
     ]
     first = next((index for index in wishes if len(found.texts[index].split()) >= LEAST_TERMS), None)
-    if first is not None:
-        _rename(first, _GOAL, entries, found)
+    named = [] if first is None else [(first, _GOAL)]
     if wishes and wishes[-1] != first and (lines[-1].role == "tool" or lines[-1].inputs or lines[-1].role == "user"):
-        _rename(wishes[-1], _OPEN, entries, found)
-    for row in open_ends(lines):
-        found.add(len(entries), [row], [_FRAME_FACTOR])
-        entries.append(ExtractRow(_OPEN, heading))
-
-
-def _rename(index: int, label: str, entries: list[ExtractRow], found: TextUnits) -> None:
-    place = found.entries[index]
-    entries[place] = entries[place]._replace(label=label)
-    found.factors[index] *= _FRAME_FACTOR
+        named.append((wishes[-1], _OPEN))
+    for index, label in named:
+        place = found.places[index]
+        found.rows[place] = found.rows[place]._replace(label=label)
+        found.factors[index] *= _FRAME_FACTOR
+    for row in open_ends(done):
+        found.add(ExtractRow(_OPEN, heading), [row], [_FRAME_FACTOR])
 
 
 def find_speakers(texts: Iterable[str]) -> frozenset[str]:
@@ -578,7 +562,7 @@ def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime)
         found = split_units(passage)
         if not place % 2 and speaks_of_days(passage):
             found = [date_words(unit, moment.date()) if speaks_of_days(unit) else unit for unit in found]
-        texts += map(remove_interjection, found)
+        texts += remove_interjections(found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
     return texts, factors
@@ -613,7 +597,6 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-_CONDENSED_GAP = re.compile(r" … ")
 _HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
 _LABEL = re.compile(
     r"(Goal|Open|Was open|(?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): "
@@ -626,7 +609,7 @@ _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
 #: How the rows begin that are not speech.
-_FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
+_FRAMES = ("[", EXPAND.strip(), FILES_PREFIX.strip())
 
 
 def condense(
@@ -641,7 +624,6 @@ def condense(
     limit = min(target_tokens, weight) - 1
     if limit <= 0:
         return None
-    entries: list[ExtractRow] = []
     found = TextUnits()
     touched: dict[str, str] = {}
     topics: dict[str, None] = {}
@@ -652,20 +634,18 @@ def condense(
         for row in rows:
             if row.startswith(EXPAND.strip()):
                 topics.update(dict.fromkeys(_listed(row)))
-            elif row.startswith(source_text.FILES_PREFIX.strip()):
-                for path, operation in source_text.parse_files_line(row):
-                    source_text.note_operation(touched, path, operation)
+            elif row.startswith(FILES_PREFIX.strip()):
+                for path, operation in parse_files_line(row):
+                    note_operation(touched, path, operation)
             elif time := _HEADING.fullmatch(row):
                 heading = time[1]
             else:
-                entry, words, factor = _voice(row, heading, speakers)
-                if entry.label == _OPEN and section is not sections[-1]:
-                    entry, factor = entry._replace(label=_WAS_OPEN), 1.0
-                texts = [unit for piece in _CONDENSED_GAP.split(words) for unit in split_units(piece)]
-                found.add(len(entries), texts, [factor] * len(texts))
-                entries.append(entry)
-    files_line = source_text.files_line(touched, int(_FILES_SHARE * limit))
-    return compose_summary(entries, found, files_line, list(topics), limit)
+                voice, words, factor = _voice(row, heading, speakers)
+                if voice.label == _OPEN and section is not sections[-1]:
+                    voice, factor = voice._replace(label=_WAS_OPEN), 1.0
+                texts = [unit for piece in words.split(_GAP) for unit in split_units(piece)]
+                found.add(voice, texts, [factor] * len(texts))
+    return compose_summary(found, files_line(touched, int(_FILES_SHARE * limit)), list(topics), limit)
 
 
 def _rows(text: str) -> Iterator[str]:
@@ -708,23 +688,29 @@ _MONTHS = (
     *("January", "February", "March", "April", "May", "June"),
     *("July", "August", "September", "October", "November", "December"),
 )
-_WEEKDAYS = {name: number for number, name in enumerate(("mon", "tue", "wed", "thu", "fri", "sat", "sun"))}
-_NUMBERS = {name: number for number, name in enumerate(("one", "two", "three", "four", "five", "six", "seven"), 1)}
-_NUMBERS |= {"a": 1, "an": 1, "eight": 8, "nine": 9, "ten": 10}
-_DAYS = {"yesterday": -1, "last night": -1, "tomorrow": 1, "tomorrow night": 1}
+_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {"a": 1, "an": 1} | {name: number for number, name in enumerate(_COUNTS, 1)}
 _WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)(?:s|rs|urs|nes|ur)?(?:day)?"
+#: In lower case: that is many times faster than ignoring the case.
 _SAID = re.compile(
     r"\b(?<!like )(?<!like just )(?<!like only )(?:(?P<day>yesterday|tomorrow|last night)"
     rf"|(?P<way>last|next) (?P<what>week(?:end)?|month|year|{_WEEKDAY})"
     r"|(?P<count>an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}) (?P<unit>day|week|month|year)s? ago)\b"
-    r"(?! (?:of|in) )",
-    re.IGNORECASE,
+    r"(?! (?:of|in) )"
 )
+
+
+#: How the words for a day begin that follow `last` or `next`.
+_NEAR = frozenset(("nig", "wee", "mon", "yea", "tue", "wed", "thu", "fri", "sat", "sun"))
 
 
 def speaks_of_days(text: str) -> bool:
     """Whether `date_words` may find something; quick."""
-    return "esterday" in text or "omorrow" in text or "ast " in text or "ext " in text or " ago" in text
+    if " ago" in text or "esterday" in text or "omorrow" in text:
+        return True
+    after = chain(*(text.split(mark)[1:] for mark in ("ast ", "ext ") if mark in text))
+    return any(words[:3].lower() in _NEAR for words in after)
 
 
 def date_words(text: str, said_on: date) -> str:
@@ -734,40 +720,45 @@ def date_words(text: str, said_on: date) -> str:
     >>> date_words("We met last Friday, and a month ago.", date(2023, 5, 8))
     'We met last Friday (5 May 2023), and a month ago (April 2023).'
     """
-    return _SAID.sub(lambda found: f"{found[0]} ({meant})" if (meant := _meaning(found, said_on)) else found[0], text)
+    folded = text.lower()
+    pieces, end = [], 0
+    for found in _SAID.finditer(folded if len(folded) == len(text) else text):
+        if meant := _meaning(found, said_on):
+            pieces.append(f"{text[end : found.end()]} ({meant})")
+            end = found.end()
+    return "".join([*pieces, text[end:]])
 
 
 def _meaning(found: re.Match[str], today: date) -> str:
-    """The date that words meant; '' when there is none in the calendar."""
+    """The date that words meant, as exactly as they say it; '' when there is none in the calendar."""
+    if day := found["day"]:
+        unit, step = "day", 1 if day == "tomorrow" else -1
+    elif count := found["count"]:
+        unit, step = found["unit"], -(_NUMBERS.get(count) or int(count))
+    else:
+        unit, step = found["what"], -1 if found["way"] == "last" else 1
     try:
-        if found["day"]:
-            return _named_day(today + timedelta(days=_DAYS[found["day"].lower()]))
-        if found["unit"]:
-            count = found["count"].lower()
-            return _back(found["unit"].lower(), -(int(count) if count.isdigit() else _NUMBERS[count]), today)
-        step = -1 if found["way"].lower() == "last" else 1
-        return _back(found["what"].lower(), step, today)
+        return _date_away(unit, step, today)
     except (OverflowError, ValueError):
         return ""
 
 
-def _back(unit: str, step: int, today: date) -> str:
-    """So many units from a day, as exactly as the words say it."""
+def _date_away(unit: str, step: int, today: date) -> str:
+    """The day, or the span of days, that is so many units away."""
+    monday = today - timedelta(days=today.weekday())
     match unit:
         case "day":
             return _named_day(today + timedelta(days=step))
         case "week":
-            monday = today - timedelta(days=today.weekday()) + timedelta(weeks=step)
-            return f"week of {_named_day(monday)}"
+            return f"week of {_named_day(monday + timedelta(weeks=step))}"
         case "weekend":
-            saturday = today - timedelta(days=today.weekday() - 5) + timedelta(weeks=min(step, 0))
-            return f"weekend of {_named_day(saturday)}"
+            return f"weekend of {_named_day(monday + timedelta(days=5, weeks=min(step, 0)))}"
         case "month":
             months = today.year * 12 + today.month - 1 + step
             return f"{_MONTHS[months % 12]} {months // 12}" if months >= 12 else ""
         case "year":
             return str(today.year + step) if today.year + step > 0 else ""
-    day = _WEEKDAYS[unit[:3]]
+    day = _WEEKDAYS.index(unit[:3])
     away = (today.weekday() - day - 1) % 7 + 1 if step < 0 else -((day - today.weekday() - 1) % 7 + 1)
     return _named_day(today - timedelta(days=away))
 

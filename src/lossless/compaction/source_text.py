@@ -323,14 +323,32 @@ _IMPERATIVE = re.compile(
 _BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 
+#: An ASCII sentence without a sign is no such order: much faster to see than the patterns.
+_ORDERED = ("instru", "istruzioni", "prompt", "guideline", "directive", "rules", "anweisung", "consignes")
+_ORDERS = (
+    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "reveal", "print", "show", "repeat", "output"),
+    *("leak", "display", "expose", "tell"),
+)
+_OVERRIDE_SIGNS = ("jail", "anything now", "dan", "mode")
+_BEHAVIOUR_SIGNS = ("are now", "from now on", "from this point", "pretend", "reply", "respond", "answer", "output")
+
+
 def is_override(sentence: str) -> bool:
     """Whether a sentence tells a model to drop its instructions, reveal them or break its rules."""
-    return _OVERRIDE.search(sentence) is not None
+    may_be = not sentence.isascii() or _has_any(sentence, _OVERRIDE_SIGNS)
+    may_be = may_be or (_has_any(sentence, _ORDERED) and _has_any(sentence, _ORDERS))
+    return may_be and _OVERRIDE.search(sentence) is not None
 
 
 def is_directive(sentence: str) -> bool:
     """Whether a sentence is shaped like an order to the model that reads it."""
-    return is_override(sentence) or _BEHAVIOUR.search(sentence) is not None
+    may_be = not sentence.isascii() or _has_any(sentence, _BEHAVIOUR_SIGNS)
+    return is_override(sentence) or (may_be and _BEHAVIOUR.search(sentence) is not None)
+
+
+def _has_any(sentence: str, signs: Iterable[str]) -> bool:
+    folded = sentence.lower()
+    return any(sign in folded for sign in signs)
 
 
 def is_imperative(sentence: str) -> bool:
@@ -551,7 +569,8 @@ _INTERJECTION = re.compile(
     r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)", re.IGNORECASE
 )
 _LIST_NUMBER = re.compile(r"^\d{1,2}[.)](?: +|$)")
-_PAUSES = frozenset(",!.")
+#: The letters that interjections begin with.
+_OPENINGS = frozenset("ohwyaOHWYA")
 
 
 def split_units(text: str) -> list[str]:
@@ -583,16 +602,16 @@ def split_units(text: str) -> list[str]:
     return found
 
 
-def remove_interjection(unit: str) -> str:
-    """A unit without the interjections that it opens with.
+def remove_interjections(units: Iterable[str]) -> list[str]:
+    """Units without the interjections that they open with.
 
-    >>> remove_interjection("Oh, wow! We moved to Galway.")
-    'We moved to Galway.'
+    >>> remove_interjections(["Oh, wow! We moved to Galway."])
+    ['We moved to Galway.']
     """
-    if _PAUSES.isdisjoint(unit[:9]):
-        return unit
-    opening = _INTERJECTION.match(unit)
-    return unit[opening.end() :] if opening else unit
+    return [
+        unit[opening.end() :] if unit[0] in _OPENINGS and (opening := _INTERJECTION.match(unit)) else unit
+        for unit in units
+    ]
 
 
 def _clauses(sentence: str) -> Iterator[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from itertools import chain
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, input_text, split_units
 
@@ -45,66 +45,83 @@ _FAILURE = re.compile(
     r"\b(?:\w*[Ee]rrors?|ERRORS?|\w*[Ee]xception|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|fatal|panic|denied|refused|aborted"
     r"|[Nn]o such|not found|[Cc]annot|[Uu]nable)\b"
 )
-_TALLY = re.compile(
-    r"\b\d+ (?:tests? )?(?:passed|failed|failures?|errors?|warnings?|ok)\b|^[#ℹ] (?:pass|fail) \d", re.I
-)
+_TALLY = re.compile(r"\b\d+ (?:tests? )?(?:passed|failed|failures?|errors?|warnings?|ok)\b|^[#ℹ] (?:pass|fail) \d")
+_TALLY_SIGNS = ("pass", "fail", "error", "warning", " ok")
 _LOOK = re.compile(
     r"(?:cd [^&;|]{1,120}(?:&&|;)\s*)?(?:sudo )?"
     r"(?:cat|ls|grep|rg|find|head|tail|sed -n|awk|wc|pwd|which|tree|stat|file|echo"
     r"|git (?:log|diff|status|show|blame))\b"
 )
+#: How a row of code or data begins and ends, and what is only in one.
 _CODE = re.compile(
-    r"[;{}(\[,\\+]$|^[\])}]|=>|\w\(\)|^(?:[-+@]{2,}|//|/\*|\*|#!|<[\w/!])|^\d+[:\t|-]|\w\.\w+\([\"'`$]"
-    r"|^at \S.*\d\)?$|^File \"|^(?:total \d+$|[dl-][r-][w-][xs-])"
-    r"|^(?:import|export|from|const|let|var|def|class|return|function|type|interface|public|private|protected|static"
+    r"[\])}]|[-+@]{2,}|//|/\*|\*|#!|<[\w/!]|\d+[:\t|-]|at \S.*\d\)?$|File \"|total \d+$|[dl-][r-][w-][xs-]"
+    r"|(?:import|export|from|const|let|var|def|class|return|function|type|interface|public|private|protected|static"
     r"|async|await|if|else|elif|for|while|switch|case|try|catch|except|with|package|using|include|struct|fn|impl|use)\b"
-    r".*[(){}=:;\"'<>]|^[\w.\"'$]+\s*[:=]{1,2}\s*[\w\"'\[{(.#-]"
+    r".*[(){}=:;\"'<>]|[\w.\"'$]+\s*[:=]{1,2}\s*[\w\"'\[{(.#-]"
 )
+_CODE_ENDS = tuple(";{}([,\\+")
+_CALLED = re.compile(r"\w(?:\(\)|\.\w+\([\"'`$])")
 
 
-def outputs_by_call(lines: Iterable[SourceMessage]) -> dict[str, ToolResult]:
-    """What the calls of some messages came to, by the id of the call."""
-    return {output.call_id: output for line in lines for output in line.outputs if output.call_id}
+class Attempt(NamedTuple):
+    """A tool call as it went."""
+
+    call: ToolCall
+    #: In one short row: its command alone, or its arguments by name.
+    asked: str
+    #: What it does to the file that it names; '' for anything else.
+    operation: str
+    #: Whether a command only looks at something: then nothing hangs on how it ended.
+    is_look: bool
+    #: None where no output is known.
+    has_failed: bool | None
+    #: How it ended, where that can be told.
+    outcome: str
+
+    def row(self) -> tuple[str, float]:
+        """The call in one row with how it ended, and how much that counts."""
+        row = f"{self.asked} → {self.outcome}" if self.outcome else self.asked
+        if self.operation and not self.outcome:
+            return row, NAMED
+        if self.is_look:
+            return row, LOOKED
+        return row, FAILED if self.has_failed else RAN
 
 
-def attempt(call: ToolCall, output: ToolResult | None) -> tuple[str, float]:
-    """A call in one row with how it ended, and how much that counts."""
-    asked = _asked(call)
-    ended = outcome(output) if output is not None else ""
-    row = f"{asked} → {ended}" if ended else asked
-    if file_operation(call) and not ended:
-        return row, NAMED
-    if is_look(call):
-        return row, LOOKED
-    return row, FAILED if has_failed(output) else RAN
+def attempts(lines: Sequence[SourceMessage]) -> list[Attempt]:
+    """The tool calls of some messages in order, with what they came to by the id of the call."""
+    outputs = {output.call_id: output for line in lines for output in line.outputs if output.call_id}
+    return [_attempt(call, outputs.get(call.id or "")) for line in lines for call in line.inputs]
 
 
-def is_look(call: ToolCall) -> bool:
-    """Whether a command only looks at something: then nothing hangs on how it ended."""
-    return _LOOK.match(_asked(call)) is not None
+def _attempt(call: ToolCall, output: ToolResult | None) -> Attempt:
+    asked, failed, ended = _asked(call), None, ""
+    if output is not None:
+        code = _exit_code(output.text)
+        failed = output.is_error or code not in (None, 0)
+        ended = _outcome(output, code) if failed else shorten(_tally(output.text), _OUTCOME_CHARS)
+    return Attempt(call, asked, file_operation(call), _LOOK.match(asked) is not None, failed, ended)
 
 
-def has_failed(output: ToolResult | None) -> bool:
-    """Whether a tool says that it failed."""
-    if output is None:
-        return False
-    code = _exit_code(output.text)
-    return output.is_error or code not in (None, 0)
-
-
-def outcome(output: ToolResult) -> str:
-    """How a call ended, where that can be told: its exit code, the row that says why, the tally of its tests."""
-    text = output.text  # of a long one, both ends
+def _rows_at_ends(text: str) -> list[str]:
     if len(text) > 2 * _END_CHARS:
         text = f"{text[:_END_CHARS]}\n{text[-_END_CHARS:]}"
-    rows = [bare for row in text.splitlines() if (bare := row.strip())]
-    if not has_failed(output):
-        tally = next((row for row in reversed(rows) if _TALLY.search(row)), "")
-        return shorten(tally, _OUTCOME_CHARS)
-    code = _exit_code(output.text)
+    return [bare for row in text.splitlines() if (bare := row.strip())]
+
+
+def _tally(text: str) -> str:
+    """The tally of the tests that ran."""
+    folded = text.lower()
+    if not any(sign in folded for sign in _TALLY_SIGNS):
+        return ""
+    return next((row for row in reversed(_rows_at_ends(text)) if _TALLY.search(row.lower())), "")
+
+
+def _outcome(output: ToolResult, code: int | None) -> str:
+    """How a call failed: its exit code, and the row that says why."""
     how = f"exit {code}" if code is not None else "failed"
-    reasons = [row for row in rows if _FAILURE.search(row) and not _FRAME.match(row)]
-    reason = next(iter(reasons), "") or next((row for row in rows if not _FRAME.match(row)), "")
+    telling = [row for row in _rows_at_ends(output.text) if not _FRAME.match(row)]
+    reason = next(filter(_FAILURE.search, telling), "") or next(iter(telling), "")
     return f"{how}: {shorten(reason, _OUTCOME_CHARS)}" if reason else how
 
 
@@ -128,24 +145,24 @@ def is_code(row: str) -> bool:
     >>> [is_code(row) for row in ('import { a } from "b";', "const a = 1", "3 tests failed, see the log.")]
     [True, True, False]
     """
-    return _CODE.search(row.strip()[:240]) is not None
+    row = row.strip()[:240]
+    if row.endswith(_CODE_ENDS) or "=>" in row or _CODE.match(row):
+        return True
+    return "(" in row and _CALLED.search(row) is not None
 
 
-def open_ends(lines: Sequence[SourceMessage]) -> list[str]:
-    """What is not done when some messages end: commands that failed, if none like them succeeded later."""
+def open_ends(done: Iterable[Attempt]) -> list[str]:
+    """What is not done at the end: commands that failed, if none like them succeeded later."""
     failed: dict[str, str] = {}
-    outputs = outputs_by_call(lines)
-    for call in (call for line in lines for call in line.inputs):
-        output = outputs.get(call.id or "")
-        if output is None or is_look(call) or file_operation(call):
+    for one in done:
+        if one.has_failed is None or one.is_look or one.operation:
             continue
-        asked = _asked(call)
-        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _STEP.split(asked)]
-        kinds = [step for step in steps if step and not step.startswith("cd ")] or [asked]
+        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _STEP.split(one.asked)]
+        kinds = [step for step in steps if step and not step.startswith("cd ")] or [one.asked]
         for kind in kinds:
             failed.pop(kind, None)
-        if has_failed(output):
-            failed[kinds[-1]] = shorten(f"{asked} → {outcome(output)}", _OPEN_CHARS)
+        if one.has_failed:
+            failed[kinds[-1]] = shorten(f"{one.asked} → {one.outcome}", _OPEN_CHARS)
     return list(failed.values())[-_MOST_OPEN:]
 
 

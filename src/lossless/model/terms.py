@@ -170,15 +170,17 @@ def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> s
 
     `worth` has the weights of terms, 0 for one that needs no naming. A lone plain word is no phrase.
     """
-    words = list(WORD_PATTERN.finditer(text))
-    best, place = max(((worth.get(vocabulary[word[0]], 0), -at) for at, word in enumerate(words)), default=(0, 0))
+    found = [worth.get(vocabulary[word], 0) for word in WORD_PATTERN.findall(text)]
+    best = max(found, default=0)
     if best <= 0:
         for run in UNSPACED_PATTERN.findall(text):
-            best, place = max((worth.get(pair, 0), -at) for at, pair in enumerate(pieces_of(run)))
-            if best > 0:
-                return str(run[-place : -place + _UNSPACED_CHARS])
+            found = [worth.get(pair, 0) for pair in pieces_of(run)]
+            if (best := max(found)) > 0:
+                start = found.index(best)
+                return str(run[start : start + _UNSPACED_CHARS])
         return ""
-    first = last = -place
+    words = list(WORD_PATTERN.finditer(text))
+    first = last = place = found.index(best)
     while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
         last += 1
     while last - first + 1 < _MAX_WORDS and first > 0 and _continues(text, words, first - 1, vocabulary):
@@ -187,7 +189,7 @@ def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> s
         return ""
     start, end = words[first].start(), words[last].end()
     if end - start > _MAX_CHARS:
-        start, end = words[-place].span()
+        start, end = words[place].span()
     return text[start : min(end, start + 2 * _MAX_CHARS)]
 
 
