@@ -9,7 +9,6 @@ import os
 import re
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     #: A file's text, and what becomes of it; None where there is no file.
     Change = Callable[[str | None], str | None]
 
+#: What the record of a file is for.
 _NOTE = "what `lcm disconnect` puts back"
 
 
@@ -182,36 +182,58 @@ def record_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lcm-before.json")
 
 
-def text_digest(text: str | None) -> str | None:
-    """What a text is known by; None where there is no file."""
-    return None if text is None else sha256(text.encode()).hexdigest()
+def read_record(path: Path) -> tuple[str | None, str] | None:
+    """What a file held before ours came, and with ours; None when that was not written down, or cannot be read."""
+    with suppress(ValueError, TypeError, KeyError):
+        known = json.loads(read_text(record_path(path)) or "")
+        before, after = known["before"], known["after"]
+        if isinstance(before, str | None) and isinstance(after, str):
+            return before, after
+    return None
 
 
 def edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
     """The edits that put ours into a file: its own, and that of the record, if there is or was one."""
-    text, record = read_text(path), read_text(record_path(path))
-    before, after = _before(text, record, take), put(text)
-    kept = None if take(after) == before else json.dumps({"before": before, "after": text_digest(after)}) + "\n"
-    return _edits(FileEdit(path, text, after), record, kept)
+    text = read_text(path)
+    before, after = _before(path, text, take), put(text)
+    return edits_with_record(FileEdit(path, text, after), None if take(after) == before else (before, after))
 
 
 def edits_restoring(path: Path, take: Change) -> list[FileEdit]:
     """The edits that take ours away again, and the record with it."""
-    text, record = read_text(path), read_text(record_path(path))
-    return _edits(FileEdit(path, text, _before(text, record, take)), record, None)
+    text = read_text(path)
+    return edits_with_record(FileEdit(path, text, _before(path, text, take)))
 
 
-def _before(text: str | None, record: str | None, take: Change) -> str | None:
+def _before(path: Path, text: str | None, take: Change) -> str | None:
     """What a file held before ours came: as it is written down for this very text, else what is left without ours."""
-    try:
-        known = json.loads(record or "{}")
-        before = known["before"] if known["after"] == text_digest(text) and text is not None else take(text)
-    except (ValueError, TypeError, KeyError):
-        return take(text)
-    return before if before is None or isinstance(before, str) else take(text)
+    record = read_record(path)
+    return record[0] if record is not None and record[1] == text else take(text)
 
 
-def _edits(own: FileEdit, record: str | None, kept: str | None) -> list[FileEdit]:
+def edits_with_record(own: FileEdit, kept: tuple[str | None, str | None] | None = None) -> list[FileEdit]:
+    """An edit with that of the record: of what the file holds before and after it, or of nothing any more."""
+    place = record_path(own.path)
+    record = read_text(place)
     if record is None and kept is None:
         return [own]
-    return [own, FileEdit(record_path(own.path), record, kept, _NOTE, is_private=True)]
+    text = None if kept is None else json.dumps({"before": kept[0], "after": kept[1]}) + "\n"
+    return [own, FileEdit(place, record, text, _NOTE, is_private=True)]
+
+
+def undo_changes(now: Any, after: Any, before: Any) -> Any:
+    """A value without what made `after` of `before`; what was changed since stays."""
+    if now == after:
+        return before
+    if isinstance(now, dict) and isinstance(after, dict):
+        before, made = before if isinstance(before, dict) else {}, {}
+        for key, value in now.items():
+            if key not in after:
+                made[key] = value
+            elif key in before or value != after[key]:
+                made[key] = undo_changes(value, after[key], before.get(key))
+        return made | {key: value for key, value in before.items() if key not in after}
+    if isinstance(now, list) and isinstance(after, list):
+        former = before if isinstance(before, list) else []
+        return [item for item in now if item in former or item not in after]
+    return now
