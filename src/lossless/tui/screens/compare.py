@@ -187,9 +187,9 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
 
     def show_window(self, found: list[MessagePair], choose: str | None) -> None:
         pairs = {pair.key: pair for pair in found}
-        keys, differing = list(pairs), [key for key, pair in pairs.items() if pair.is_difference]
-        wanted = {"first": keys[:1], "last": keys[-1:], "differing": differing[:1]}.get(choose or "")
-        self.show_rows(pairs, "This file has no messages.", choose=wanted[0] if wanted else None)
+        if choose == "differing":
+            choose = next((key for key, pair in pairs.items() if pair.is_difference), None)
+        self.show_rows(pairs, "This file has no messages.", choose=choose)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
         counts = [(count_pairs(found, mark), style, words) for mark, (style, _, words) in _MARKS.items()]
         text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)
