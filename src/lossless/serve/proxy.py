@@ -484,15 +484,15 @@ class Proxy:
         if dialect is None or request.method != "POST":
             return relayed(content)
         try:
-            read = read_body(content, request.headers.get("content-encoding", ""))
-            if read is None:
+            body = read_body(content, request.headers.get("content-encoding", ""))
+            if body is None:
                 return relayed(content, not_kept="it is not a JSON object")
-            turn = await to_thread.run_sync(self._turn, provider, dialect, read, granted, request.headers)
+            turn = await to_thread.run_sync(self._turn, provider, dialect, body, granted, request.headers)
         except BadInput as error:
             return error_response(provider, 400, str(error))
         except LosslessError as error:  # a message that cannot be stored is refused: it would be lost silently
             return error_response(provider, 503, f"the archive cannot store this: {error}")
-        is_same = turn.body is read[0]
+        is_same = turn.body is body
         sent = content if is_same else write_body(turn.body)
         return relayed(sent, is_same=is_same, turn=turn, not_kept=turn.not_kept)
 
@@ -500,14 +500,13 @@ class Proxy:
         self,
         provider: str,
         dialect: ProviderAPI,
-        read: tuple[Raw, int],
+        body: Raw,
         granted: AccessGranted,
         headers: Mapping[str, str],
     ) -> Turn:
         given_ids = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
         own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in given_ids if id_), None)
         header = headers.get(SESSION_HEADER) or own
-        body, most_tokens = read
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
         goes_on = str(named) if named else None
@@ -519,7 +518,7 @@ class Proxy:
             body = body | {"previous_response_id": real}
         keeping = TurnRecorder(self._engine, session, dialect, provider, options.window, options.tools, history)
         try:
-            return keeping.turn(body, most_tokens)
+            return keeping.turn(body)
         except LosslessError:
             self._sessions.release(session)
             raise

@@ -1,4 +1,4 @@
-"""Request bodies of the proxy: decompressed and read, their sizes bounded, and written again when they have changed."""
+"""Request bodies of the proxy: decompressed and read, and written again when they have changed."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ if TYPE_CHECKING:
 COMPRESSED_ENCODINGS = frozenset(("gzip", "x-gzip", "deflate"))
 #: A body that is larger than this after decompression is not parsed.
 _MOST_BYTES = 256 << 20
-_ASCII = bytes(range(128))
 #: zlib detects the header (gzip or zlib).
 _ANY_HEADER = zlib.MAX_WBITS | 32
 
 
-def read_body(content: bytes, encoding: str) -> tuple[Raw, int] | None:
-    """The object in a request's bytes, and an upper bound of its tokens; None when it cannot be read.
+def read_body(content: bytes, encoding: str) -> Raw | None:
+    """The object in a request's bytes; None when it cannot be read.
 
     Raises BadInput for an infinite number, which some JSON writers produce.
     """
@@ -35,7 +34,7 @@ def read_body(content: bytes, encoding: str) -> tuple[Raw, int] | None:
         raise
     except (ValueError, RecursionError):
         return None
-    return (raw, max_tokens_of(data)) if isinstance(raw, dict) else None
+    return raw if isinstance(raw, dict) else None
 
 
 def _number(text: str) -> float:
@@ -68,12 +67,3 @@ def decompress(content: bytes, encoding: str) -> bytes | None:
     except zlib.error:
         return None
     return text if unpacking.eof else None
-
-
-def max_tokens_of(text: bytes) -> int:
-    """An upper bound of a JSON text's tokens by our estimate: a quarter per byte, half beyond ASCII.
-
-    >>> max_tokens_of(b'{"content":"Hello"}'), max_tokens_of('"\u4f60"'.encode())
-    (5, 3)
-    """
-    return (len(text) + (0 if text.isascii() else len(text.translate(None, _ASCII)))) // 4 + 1
