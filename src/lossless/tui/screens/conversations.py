@@ -57,8 +57,8 @@ class SessionsScreen(PaneScreen):
     PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
         *_TRANSCRIPT_KEYS,
-        Binding("s,l", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
+        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
         Binding("a", "agents", "Files"),
     ]
 
@@ -174,10 +174,10 @@ class ConversationScreen(WindowScreen):
         Binding("t", "fold(True)", "Unfold all", show=False),
         Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
         Binding("right_square_bracket", "newer", "Newer", key_display="]", show=False),
-        Binding("l,s", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
-        Binding("f", "files", "Files", show=False),
-        Binding("o", "focus_briefs", "Focus", show=False),
+        Binding("l,s", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
+        Binding("f", "open('files', 'LargeFilesScreen')", "Files", show=False),
+        Binding("o", "open('context', 'FocusScreen')", "Focus", show=False),
     ]
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
@@ -288,9 +288,3 @@ class ConversationScreen(WindowScreen):
 
     def action_scroll_detail(self, way: int) -> None:
         self.reader.scroll_lines(way * SCROLL_LINES)
-
-    def action_files(self) -> None:
-        self.app.push_screen(screens.files.LargeFilesScreen(self.conversation_id))
-
-    def action_focus_briefs(self) -> None:
-        self.app.push_screen(screens.context.FocusScreen(self.conversation_id))

@@ -423,13 +423,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """The conversation that keys are about, if any."""
         return self.conversation_id
 
-    def action_summaries(self) -> None:
+    def action_open(self, module: str, screen: str) -> None:
+        """Open another screen about the conversation that is meant."""
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(screens.summaries.SummariesScreen(id_))
-
-    def action_context(self) -> None:
-        if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(screens.context.ContextScreen(id_))
+            self.app.push_screen(getattr(getattr(screens, module), screen)(id_))
 
     def action_transcript(self) -> None:
         self._with_transcript(screens.transcript.TranscriptScreen)

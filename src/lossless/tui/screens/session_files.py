@@ -56,8 +56,8 @@ class SessionFilesScreen(SurgeryScreen):
         Binding("x", "transcript", "Transcript"),
         Binding("v", "compare", "Compare"),
         Binding("i", "import", "Import"),
-        Binding("s,l", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
+        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
     ]
 
     listed: dict[str, SessionFile]
