@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -557,13 +558,8 @@ def _plain(path: str) -> str:
     >>> _plain("//v1/./x/..//chat%2Fcompletions/")
     '/v1/chat/completions/'
     """
-    parts: list[str] = []
-    for part in unquote(path).split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(["", *parts, ""]) if parts and path.endswith("/") else "/" + "/".join(parts)
+    plain = normpath("/" + unquote(path).lstrip("/"))
+    return f"{plain}/" if path.endswith("/") and plain != "/" else plain
 
 
 def _at_provider(path: str, provider: str) -> str:
@@ -578,12 +574,8 @@ def _below(path: str, start: str) -> str:
 
 def _provider(request: Request) -> str:
     path = _plain(_path(request))
-    if path.startswith("/anthropic/"):
-        return "anthropic"
-    if path.startswith("/openai/"):
-        return "openai"
-    is_anthropic = "anthropic-version" in request.headers or path.startswith("/v1/messages")
-    return "anthropic" if is_anthropic else "openai"
+    is_anthropic = path.startswith(("/anthropic/", "/v1/messages")) or "anthropic-version" in request.headers
+    return "anthropic" if is_anthropic and not path.startswith("/openai/") else "openai"
 
 
 def proxy_app(engine: Engine, access: Access, options: ProxyOptions | None = None) -> Starlette:
