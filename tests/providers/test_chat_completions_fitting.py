@@ -37,27 +37,18 @@ def size(messages: list[Raw]) -> int:
     return window_tokens(messages)
 
 
-def turn(engine: lossless.Engine, messages: list[Raw], budget: int, **more: Any) -> Any:
+def turn(engine: lossless.Engine, messages: list[Raw], budget: int) -> Any:
     keeping = TurnRecorder(engine, SESSION, ChatCompletions(), window=budget, tools="never")
-    return keeping.turn({"model": "m", "messages": messages}, **more)
+    return keeping.turn({"model": "m", "messages": messages})
 
 
-@pytest.mark.parametrize("is_bounded", [False, True])
 @pytest.mark.parametrize(("spare", "fits"), [(2, True), (-2, False)])
-def test_a_request_that_just_fits_is_sent_as_it_came(
-    engine: lossless.Engine, is_bounded: bool, spare: int, fits: bool
-) -> None:
+def test_a_request_that_just_fits_is_sent_as_it_came(engine: lossless.Engine, spare: int, fits: bool) -> None:
     messages = window(41)
-    more = {"most_tokens": size(messages)} if is_bounded else {}
-    made = turn(engine, messages, int(MARGIN * size(messages)) + spare, **more)
+    made = turn(engine, messages, int(MARGIN * size(messages)) + spare)
     assert made.is_assembled != fits
     assert (made.body["messages"] is messages) == fits
     assert size(made.body["messages"]) <= int(MARGIN * size(messages)) + spare
-
-
-def test_a_bound_that_is_too_large_costs_only_a_closer_look(engine: lossless.Engine) -> None:
-    messages = window(41)
-    assert not turn(engine, messages, 2 * size(messages), most_tokens=9 * size(messages)).is_assembled
 
 
 def test_a_model_that_counts_more_gets_less(engine: lossless.Engine) -> None:

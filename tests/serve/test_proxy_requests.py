@@ -100,7 +100,6 @@ def test_of_several_choices_the_first_is_kept_and_all_are_shown(engine: lossless
 
 def test_numbers_are_read_as_they_are() -> None:
     body = read_body(b'{"a": [0.1, -2.5e-3, 7, 1e308]}', "")
-    assert body is not None
-    assert body.raw == {"a": [0.1, -2.5e-3, 7, 1e308]}
+    assert body == {"a": [0.1, -2.5e-3, 7, 1e308]}
     with pytest.raises(BadInput, match="NaN"):
         read_body(b'{"a": NaN}', "")

@@ -15,13 +15,8 @@ from typing import TYPE_CHECKING, Any
 import httpx2
 import openai
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 import lossless
-from lossless.context.render import item_json, item_tokens
-from lossless.model.tokens import estimate_tokens
-from lossless.serve.proxy_bodies import max_tokens_of, read_body
 from lossless.testing.provider import Provider, Request, Say, Status
 from tests.compaction.loop_kit import settings
 from tests.serve.proxy_kit import TOKEN, post, proxied
@@ -381,19 +376,3 @@ def test_images_come_through_byte_for_byte(engine: lossless.Engine, dialect: str
     (key,) = (row[0] for row in engine.archive.database.rows("SELECT session_key FROM conversations", ()))
     made = engine.assemble(lossless.Session(key=str(key)), format="openai-chat")
     assert PIXEL.split(",")[1] in json.dumps(made.messages)
-
-
-# --- what fits ------------------------------------------------------------------------------------
-
-
-json_texts = st.text(st.characters(codec="utf-8"), max_size=60)
-
-
-@given(st.lists(st.fixed_dictionaries({"role": st.just("user"), "content": json_texts}), max_size=6), st.booleans())
-def test_the_bound_of_a_body_is_one(messages: list[Raw], is_ascii: bool) -> None:
-    text = json.dumps({"messages": messages}, ensure_ascii=is_ascii)
-    body = read_body(text.encode(), "")
-    assert body is not None
-    assert body.raw == {"messages": messages}
-    assert body.most_tokens + len(messages) >= sum(item_tokens(message, item_json(message)) for message in messages)
-    assert max_tokens_of(text.encode()) >= estimate_tokens(text)

@@ -6,8 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from rich.cells import cell_len
 
 import lossless
@@ -268,19 +266,6 @@ def test_long_stretches_of_the_archive_are_counted(tmp_path: Path) -> None:
     assert [compare.count_pairs(found, mark) for mark in ("=", "~", "+", "-")] == [2, 0, 0, 80]
     assert len(found) == 2 + compare.GAP + 1
     assert any(pair.is_difference for pair in found)
-
-
-@given(st.lists(st.lists(st.integers(1, 12), max_size=4), max_size=9))
-def test_seqs_rise_and_are_as_many_as_can_be(lists: list[list[int]]) -> None:
-    found = compare.longest_rising(dict(enumerate(lists)))
-    seqs = list(found.values())
-    assert seqs == sorted(set(seqs))
-    assert all(seq in lists[place] for place, seq in found.items())
-    most = {0: 0}  # by the last seq: the longest rise that ends with it
-    for choice in lists:
-        grown = {seq: 1 + max(count for last, count in most.items() if last < seq) for seq in set(choice)}
-        most |= {seq: max(count, most.get(seq, 0)) for seq, count in grown.items()}
-    assert len(found) == max(most.values())
 
 
 def test_what_is_said_again_is_not_taken_for_what_came_before(tmp_path: Path) -> None:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import blake2b
 from itertools import islice
-from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -228,19 +227,8 @@ def session_or_new(session: str | Session | None) -> Session:
 
 def plain_json(value: Any) -> Any:
     """A value as JSON has it; what JSON cannot hold is there in words."""
-    try:
-        return json.loads(json.dumps(value, allow_nan=False))
-    except (TypeError, ValueError):
-        return _in_words(value)
-
-
-def _in_words(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(name): _in_words(item) for name, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_in_words(item) for item in value]
-    is_plain = value is None or isinstance(value, str | int) or (isinstance(value, float) and isfinite(value))
-    return value if is_plain else str(value)
+    text = json.dumps(value, default=lambda one: list(one) if isinstance(one, set) else str(one), skipkeys=True)
+    return json.loads(text, parse_constant=str)
 
 
 # --- hosts that join neighbouring messages of one role: our own texts in them are split off again ---

@@ -5,25 +5,26 @@ byte on uninstall.
 from __future__ import annotations
 
 import json
-import os
 import re
+import shutil
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
+from lossless.model.paths import create_private_file, replacing
 from lossless.settings.json5 import escape_lone_surrogates, line_ending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Sequence
     from datetime import datetime
     from pathlib import Path
 
     #: A file's text, and what becomes of it; None where there is no file.
     Change = Callable[[str | None], str | None]
 
+#: What the record of a file is for.
 _NOTE = "what `lcm disconnect` puts back"
 
 
@@ -108,50 +109,40 @@ def apply_edits(edits: Sequence[FileEdit], now: datetime) -> list[FileEdit]:
     All that is new is written next to the files before the first of them is touched. Raises BadInput when that fails,
     and for a file that another process has changed meanwhile; nothing of it is left behind then.
     """
-    with ExitStack() as undo:
-        staged = [_staged(edit, now, undo) for edit in edits]
-        undo.pop_all()
-    with ExitStack() as undo:
-        for _, _, new in staged:
-            if new is not None:
-                undo.callback(new.unlink, missing_ok=True)
-        for edit, real, new in staged:
-            try:
-                if new is not None:
-                    os.replace(new, real)
-                elif edit.change == "removed":
-                    real.unlink()
-            except OSError as error:
-                raise BadInput(f"{str(edit.path)!r} cannot be written: {error}") from error
-            with suppress(OSError):
-                for folder in real.parents[: edit.folders] if edit.change == "removed" else ():
-                    folder.rmdir()
-    return [edit for edit, _, _ in staged]
+    try:
+        with ExitStack() as undo, ExitStack() as writing:
+            done = [_staged(edit, now, undo, writing) for edit in edits]
+            undo.pop_all()
+        for edit in done:
+            if edit.change == "removed":
+                real = edit.path.resolve()
+                real.unlink()
+                with suppress(OSError):
+                    for folder in real.parents[: edit.folders]:
+                        folder.rmdir()
+    except (OSError, UnicodeEncodeError) as error:
+        raise BadInput(f"a file cannot be written and is left as it is: {error}") from error
+    return done
 
 
-def _staged(edit: FileEdit, now: datetime, undo: ExitStack) -> tuple[FileEdit, Path, Path | None]:
-    """An edit, ready, with the file behind its link, and its new text next to it.
+def _staged(edit: FileEdit, now: datetime, undo: ExitStack, writing: ExitStack) -> FileEdit:
+    """An edit with its copy; its new text takes the place of the file when `writing` ends.
 
-    `undo` takes away what was written for it.
+    `undo` takes away what was made for it.
     """
     if edit.change == "unchanged":
-        return edit, edit.path, None
+        return edit
     if read_text(edit.path) != edit.before:
         raise BadInput(f"{str(edit.path)!r} was changed by another program meanwhile; run it again")
-    try:
-        real = edit.path.resolve()
-        if edit.after is None:
-            return edit, real, None
-        _make_folder(real.parent, undo)
-        backup, mode = None, 0o600 if edit.is_private else None
-        if edit.before is not None:
-            mode = real.stat().st_mode & 0o7777
-            names = (f"{real.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak" for n in count())
-            backup = _put(real.parent, names, edit.before, mode, undo)
-        names = (f".{real.name}.lcm-{os.getpid()}-{n}" for n in count())
-        return replace(edit, backup=backup), real, _put(real.parent, names, edit.after, mode, undo)
-    except (OSError, UnicodeEncodeError) as error:
-        raise BadInput(f"{str(edit.path)!r} cannot be written and is left as it is: {error}") from error
+    if edit.after is None:
+        return edit
+    real, backup = edit.path.resolve(), None
+    mode = 0o600 if edit.is_private else 0o644
+    _make_folder(real.parent, undo)
+    if edit.before is not None:
+        mode, backup = real.stat().st_mode & 0o7777, _copied(real, now, undo)
+    writing.enter_context(replacing(real, mode)).write_bytes(edit.after.encode())
+    return replace(edit, backup=backup)
 
 
 def _make_folder(folder: Path, undo: ExitStack) -> None:
@@ -161,20 +152,17 @@ def _make_folder(folder: Path, undo: ExitStack) -> None:
         undo.callback(folder.rmdir)
 
 
-def _put(folder: Path, names: Iterable[str], text: str, mode: int | None, undo: ExitStack) -> Path:
-    """Write a file under the first free name, with the given permissions from the start."""
-    data = text.encode("utf-8")
-    for name in names:
-        path = folder / name
+def _copied(file: Path, now: datetime, undo: ExitStack) -> Path:
+    """A copy of a file under the first free name."""
+    for n in count():
+        copy = file.with_name(f"{file.name}.lcm-{now:%Y%m%dT%H%M%S}{f'-{n}' if n else ''}.bak")
         with suppress(FileExistsError):
-            handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644 if mode is None else 0o600)
+            create_private_file(copy)
             break
-    undo.callback(path.unlink, missing_ok=True)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    if mode is not None:
-        path.chmod(mode)
-    return path
+    undo.callback(copy.unlink)
+    shutil.copyfile(file, copy)
+    shutil.copymode(file, copy)
+    return copy
 
 
 def record_path(path: Path) -> Path:
@@ -182,36 +170,58 @@ def record_path(path: Path) -> Path:
     return path.with_name(f"{path.name}.lcm-before.json")
 
 
-def text_digest(text: str | None) -> str | None:
-    """What a text is known by; None where there is no file."""
-    return None if text is None else sha256(text.encode()).hexdigest()
+def read_record(path: Path) -> tuple[str | None, str] | None:
+    """What a file held before ours came, and with ours; None when that was not written down, or cannot be read."""
+    with suppress(ValueError, TypeError, KeyError):
+        known = json.loads(read_text(record_path(path)) or "")
+        before, after = known["before"], known["after"]
+        if isinstance(before, str | None) and isinstance(after, str):
+            return before, after
+    return None
 
 
 def edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
     """The edits that put ours into a file: its own, and that of the record, if there is or was one."""
-    text, record = read_text(path), read_text(record_path(path))
-    before, after = _before(text, record, take), put(text)
-    kept = None if take(after) == before else json.dumps({"before": before, "after": text_digest(after)}) + "\n"
-    return _edits(FileEdit(path, text, after), record, kept)
+    text = read_text(path)
+    before, after = _before(path, text, take), put(text)
+    return edits_with_record(FileEdit(path, text, after), None if take(after) == before else (before, after))
 
 
 def edits_restoring(path: Path, take: Change) -> list[FileEdit]:
     """The edits that take ours away again, and the record with it."""
-    text, record = read_text(path), read_text(record_path(path))
-    return _edits(FileEdit(path, text, _before(text, record, take)), record, None)
+    text = read_text(path)
+    return edits_with_record(FileEdit(path, text, _before(path, text, take)))
 
 
-def _before(text: str | None, record: str | None, take: Change) -> str | None:
+def _before(path: Path, text: str | None, take: Change) -> str | None:
     """What a file held before ours came: as it is written down for this very text, else what is left without ours."""
-    try:
-        known = json.loads(record or "{}")
-        before = known["before"] if known["after"] == text_digest(text) and text is not None else take(text)
-    except (ValueError, TypeError, KeyError):
-        return take(text)
-    return before if before is None or isinstance(before, str) else take(text)
+    record = read_record(path)
+    return record[0] if record is not None and record[1] == text else take(text)
 
 
-def _edits(own: FileEdit, record: str | None, kept: str | None) -> list[FileEdit]:
+def edits_with_record(own: FileEdit, kept: tuple[str | None, str | None] | None = None) -> list[FileEdit]:
+    """An edit with that of the record: of what the file holds before and after it, or of nothing any more."""
+    place = record_path(own.path)
+    record = read_text(place)
     if record is None and kept is None:
         return [own]
-    return [own, FileEdit(record_path(own.path), record, kept, _NOTE, is_private=True)]
+    text = None if kept is None else json.dumps({"before": kept[0], "after": kept[1]}) + "\n"
+    return [own, FileEdit(place, record, text, _NOTE, is_private=True)]
+
+
+def undo_changes(now: Any, after: Any, before: Any) -> Any:
+    """A value without what made `after` of `before`; what was changed since stays."""
+    if now == after:
+        return before
+    if isinstance(now, dict) and isinstance(after, dict):
+        before, made = before if isinstance(before, dict) else {}, {}
+        for key, value in now.items():
+            if key not in after:
+                made[key] = value
+            elif key in before or value != after[key]:
+                made[key] = undo_changes(value, after[key], before.get(key))
+        return made | {key: value for key, value in before.items() if key not in after}
+    if isinstance(now, list) and isinstance(after, list):
+        former = before if isinstance(before, list) else []
+        return [item for item in now if item in former or item not in after]
+    return now

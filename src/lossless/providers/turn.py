@@ -72,8 +72,6 @@ _ROUNDS, _LAST_ROUND = 8, 10
 #: The minimum size of a recall result.
 _LEAST_ANSWER = 128
 _ENOUGH = "No more recall in this turn: answer with what you have."
-#: Actual tokens are at most this many times the estimate by length.
-_DENSEST = 4
 #: With less than one in N parts of the window left, a model gets our tools only if it always does.
 _TOOLS_LEAVE = 4
 
@@ -91,9 +89,9 @@ class TurnRecorder:
     tools: RecallTools = "auto"
     history: History = "window"
 
-    def turn(self, body: Raw, most_tokens: int | None = None) -> Turn:
-        """Store a request's messages, and make it fit. `most_tokens` is an upper bound of its size, if known."""
-        turn = Turn(self, body, most_tokens=most_tokens)
+    def turn(self, body: Raw) -> Turn:
+        """Store a request's messages, and make it fit."""
+        turn = Turn(self, body)
         turn.open()
         return turn
 
@@ -123,8 +121,6 @@ class Turn:
     #: Why this turn is not stored, if it is not.
     not_kept: str | None = None
     hidden: frozenset[str] = frozenset()
-    #: An upper bound of the request's tokens, if known without measuring each message.
-    most_tokens: int | None = None
     budget: int = 0
     window: list[Raw] = field(default_factory=list)
     rounds: int = 0
@@ -201,9 +197,7 @@ class Turn:
         dialect, body = self.keeping.dialect, self._bare
         self.body = body = dialect.with_recall(body, RECALL_POLICY, self._tools) if self._tools else body
         # the output limit is lowered to the window's free space: providers refuse what could become too long
-        asked = dialect.most_output(body)
-        most = None if self.most_tokens is None else _DENSEST * self.most_tokens + asked + self._total_overhead
-        if not asked or (most is not None and most <= self._window_size // 2):
+        if not (asked := dialect.most_output(body)):
             return
         history = self._limits.history(self.keeping.session)
         sent = int((window_tokens(dialect.window(body)) + self._total_overhead) * history.factor) + history.frame
@@ -217,8 +211,7 @@ class Turn:
         is_all = shows_all(engine, report, self.window, prompts=appends) and self._has_room(report)
         made = None if is_all else self._assemble()
         if made is None or (self._is_whole(made, report) and self._has_room(report)):
-            limit, threshold = self.most_tokens, engine.settings.large_file_threshold_tokens
-            self._is_counted = (limit is not None and limit < threshold) or not holds_payload(self.window, threshold)
+            self._is_counted = not holds_payload(self.window, engine.settings.large_file_threshold_tokens)
             return
         self._show(made)
         # a prompt that shows every message of the context verbatim, and no summary, is complete
@@ -325,10 +318,8 @@ class Turn:
         return only_messages and not receipt.left_out and not added and len(receipt.included) == count
 
     def _has_room(self, report: AppendReport) -> bool:
-        there = self._limits.history(report.conversation or self.keeping.session).tokens
-        if self.most_tokens is not None and _DENSEST * self.most_tokens + len(self.window) <= there:
-            return True
-        return window_tokens(self.window) <= there
+        capacity = self._limits.history(report.conversation or self.keeping.session).tokens
+        return window_tokens(self.window) <= capacity
 
     @property
     def _limits(self) -> PromptLimits:

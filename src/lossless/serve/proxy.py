@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from posixpath import normpath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -34,7 +35,7 @@ from lossless.serve.access import (
     SESSION_HEADER,
     TOKEN_HEADER,
 )
-from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, JsonLists, read_body, rewrite_body
+from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, read_body, write_body
 from lossless.serve.proxy_sessions import SessionFinder
 
 if TYPE_CHECKING:
@@ -45,10 +46,9 @@ if TYPE_CHECKING:
     from starlette.types import Receive, Scope, Send
 
     from lossless.engine import Engine
-    from lossless.providers.api import ProviderAPI
+    from lossless.providers.api import ProviderAPI, Raw
     from lossless.providers.turn import History, RecallTools, Turn
     from lossless.serve.access import Access, AccessGranted
-    from lossless.serve.proxy_bodies import RequestBody
     from lossless.serve.proxy_sessions import IdentifyBy
 
 #: The time limit for the head of a request, and for pauses in its body.
@@ -183,13 +183,12 @@ class RelayResponse(Response):
         request: httpx2.Request,
         sessions: SessionFinder,
         turn: Turn | None = None,
-        body: RequestBody | None = None,
         not_kept: str | None = None,
     ) -> None:
         super().__init__()
         self._not_kept = not_kept
         self._client, self._provider, self._request = client, provider, request
-        self._turn, self._sessions, self._asked = turn, sessions, body
+        self._turn, self._sessions = turn, sessions
         self._session = None if turn is None else turn.keeping.session
         self._begun = False
 
@@ -361,9 +360,8 @@ class RelayResponse(Response):
     def _again(self, turn: Turn) -> httpx2.Request:
         old = ("content-length", "content-encoding")
         headers = [(name, value) for name, value in self._request.headers.items() if name not in old]
-        assert self._asked is not None
-        content = rewrite_body(self._asked, turn.body)
-        return self._client.build_request(self._request.method, self._request.url, headers=headers, content=content)
+        content, request = write_body(turn.body), self._request
+        return self._client.build_request(request.method, request.url, headers=headers, content=content)
 
 
 def _word(text: str) -> bytes:
@@ -451,7 +449,6 @@ class Proxy:
     def __init__(self, engine: Engine, access: Access, options: ProxyOptions) -> None:
         self._engine, self._access, self._options = engine, access, options
         self._sessions = SessionFinder(engine, options.by)
-        self._lists: JsonLists = []
         self._client = httpx2.AsyncClient(
             timeout=httpx2.Timeout(options.timeout, connect=15.0),
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=20),
@@ -488,7 +485,7 @@ class Proxy:
         if dialect is None or request.method != "POST":
             return relayed(content)
         try:
-            body = read_body(content, request.headers.get("content-encoding", ""), self._lists)
+            body = read_body(content, request.headers.get("content-encoding", ""))
             if body is None:
                 return relayed(content, not_kept="it is not a JSON object")
             turn = await to_thread.run_sync(self._turn, provider, dialect, body, granted, request.headers)
@@ -496,22 +493,21 @@ class Proxy:
             return error_response(provider, 400, str(error))
         except LosslessError as error:  # a message that cannot be stored is refused: it would be lost silently
             return error_response(provider, 503, f"the archive cannot store this: {error}")
-        is_same = turn.body is body.raw
-        sent = content if is_same else rewrite_body(body, turn.body)
-        return relayed(sent, is_same=is_same, turn=turn, body=body, not_kept=turn.not_kept)
+        is_same = turn.body is body
+        sent = content if is_same else write_body(turn.body)
+        return relayed(sent, is_same=is_same, turn=turn, not_kept=turn.not_kept)
 
     def _turn(
         self,
         provider: str,
         dialect: ProviderAPI,
-        given: RequestBody,
+        body: Raw,
         granted: AccessGranted,
         headers: Mapping[str, str],
     ) -> Turn:
         given_ids = ((client, headers.get(name, "").strip()) for name, client in CLIENT_HEADERS.items())
         own = next((f"proxy:{granted.key_name}:{client}:{id_}" for client, id_ in given_ids if id_), None)
         header = headers.get(SESSION_HEADER) or own
-        body = given.raw
         stored = body.get("previous_response_id") or body.get("conversation")
         named = stored.get("id") if isinstance(stored, dict) else stored
         goes_on = str(named) if named else None
@@ -523,7 +519,7 @@ class Proxy:
             body = body | {"previous_response_id": real}
         keeping = TurnRecorder(self._engine, session, dialect, provider, options.window, options.tools, history)
         try:
-            return keeping.turn(body, given.most_tokens)
+            return keeping.turn(body)
         except LosslessError:
             self._sessions.release(session)
             raise
@@ -562,13 +558,8 @@ def _plain(path: str) -> str:
     >>> _plain("//v1/./x/..//chat%2Fcompletions/")
     '/v1/chat/completions/'
     """
-    parts: list[str] = []
-    for part in unquote(path).split("/"):
-        if part == "..":
-            del parts[-1:]
-        elif part not in ("", "."):
-            parts.append(part)
-    return "/".join(["", *parts, ""]) if parts and path.endswith("/") else "/" + "/".join(parts)
+    plain = normpath("/" + unquote(path).lstrip("/"))
+    return f"{plain}/" if path.endswith("/") and plain != "/" else plain
 
 
 def _at_provider(path: str, provider: str) -> str:
@@ -583,12 +574,8 @@ def _below(path: str, start: str) -> str:
 
 def _provider(request: Request) -> str:
     path = _plain(_path(request))
-    if path.startswith("/anthropic/"):
-        return "anthropic"
-    if path.startswith("/openai/"):
-        return "openai"
-    is_anthropic = "anthropic-version" in request.headers or path.startswith("/v1/messages")
-    return "anthropic" if is_anthropic else "openai"
+    is_anthropic = path.startswith(("/anthropic/", "/v1/messages")) or "anthropic-version" in request.headers
+    return "anthropic" if is_anthropic and not path.startswith("/openai/") else "openai"
 
 
 def proxy_app(engine: Engine, access: Access, options: ProxyOptions | None = None) -> Starlette:

@@ -44,12 +44,8 @@ class SessionFile:
 
 def find_session_folders(state_dir: Path, codex: Path | None = None) -> tuple[Path, ...]:
     """The session folders of all agents below OpenClaw's state folder, and that of Codex."""
-    try:
-        found = sorted(path for path in state_dir.glob("agents/*/sessions") if path.is_dir())
-        rollouts = [codex / "sessions"] if codex is not None and (codex / "sessions").is_dir() else []
-    except OSError:
-        return ()
-    return (*found, *rollouts)
+    rollouts = [codex / "sessions"] if codex is not None else []
+    return tuple(filter(os.path.isdir, (*sorted(state_dir.glob("agents/*/sessions")), *rollouts)))
 
 
 def list_agents(folders: Sequence[Path]) -> list[tuple[str, Path, int]]:
@@ -99,7 +95,7 @@ def find_transcript(access: ArchiveAccess, conversation_id: int) -> Path | None:
     ids = [found.session_id, *rollouts_in_index(access.folders, found.session_key, found.session_id)]
     for file in (*read, *siblings):
         ids += rollout_named_beside(file)
-    return rollout(access.codex, ids) or next((file for file in (*read, *siblings) if _is_file(file)), None)
+    return rollout(access.codex, ids) or next((file for file in (*read, *siblings) if os.path.isfile(file)), None)
 
 
 def backend_session_id(access: ArchiveAccess, file: Path, session_id: str) -> Path:
@@ -113,7 +109,9 @@ def rollout(home: Path | None, ids: Iterable[str]) -> Path | None:
     if home is None:
         return None
     for id_ in dict.fromkeys(id_ for id_ in ids if _ID.fullmatch(id_)):
-        found = [path for pattern in _ROLLOUTS for path in home.glob(pattern.format(escape(id_))) if _is_file(path)]
+        found = [
+            path for pattern in _ROLLOUTS for path in home.glob(pattern.format(escape(id_))) if os.path.isfile(path)
+        ]
         if found:
             return max(found, key=lambda path: path.name)
     return None
@@ -132,12 +130,8 @@ def rollouts_in_index(folders: Iterable[Path], key: str | None, session_id: str)
 
 def rollout_named_beside(file: Path) -> list[str]:
     """The threads of Codex that a file next to a session file names."""
-    try:
-        names = [entry.path for entry in os.scandir(file.parent) if entry.name.startswith(f"{file.name}.")]
-    except OSError:
-        return []
-    chosen = [name for name in sorted(names) if "codex" in os.path.basename(name) and name.endswith(".json")]
-    return [id_ for name in chosen for id_ in _ids(_read(Path(name)), of_codex=True)]
+    beside = sorted(file.parent.glob(f"{escape(file.name)}.*.json"))
+    return [id_ for path in beside if "codex" in path.name for id_ in _ids(_read(path), of_codex=True)]
 
 
 def _ids(value: Any, *, of_codex: bool) -> Iterator[str]:
@@ -155,9 +149,3 @@ def _read(file: Path) -> Any:
     with suppress(OSError, ValueError, RecursionError):
         return json.loads(file.read_bytes()) if file.stat().st_size <= _MOST_BYTES else None
     return None
-
-
-def _is_file(path: Path) -> bool:
-    with suppress(OSError):
-        return path.is_file()
-    return False

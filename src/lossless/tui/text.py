@@ -16,12 +16,6 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
-_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-_MONTHS = (
-    "January", "February", "March", "April", "May", "June",
-    "July", "August", "September", "October", "November", "December",
-)  # fmt: skip
-
 #: The most characters of one text that are drawn at once, and of one line in a list.
 MAX_CHARS = 20_000
 LINE_CHARS = 300
@@ -158,7 +152,7 @@ class LocalTimes:
             return "–"
         local = moment.astimezone(self._zone)
         rest = f"{local:%H:%M}" if local.year == self._year else f" {local:%Y}"
-        return f"{local.day:>2} {_MONTHS[local.month - 1][:3]} {rest}"
+        return f"{local.day:>2} {local:%b} {rest}"
 
     def clock_time(self, moment: datetime | None) -> str:
         """The time of day."""
@@ -170,7 +164,7 @@ class LocalTimes:
             return ""
         local = moment.astimezone(self._zone)
         year = "" if local.year == self._year else f" {local.year}"
-        return f"{_WEEKDAYS[local.weekday()]} {local.day} {_MONTHS[local.month - 1]}{year}"
+        return f"{local:%A} {local.day} {local:%B}{year}"
 
     @property
     def _year(self) -> int:

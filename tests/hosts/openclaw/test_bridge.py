@@ -143,7 +143,7 @@ def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp
         assert "name another one in summaryModel" in told["reason"]
         status = plugin.call("command", sessionKey=KEY, args="status")["text"]
         assert "the model could not be asked at" in status
-        assert "Kept: 1 conversation, 48 messages, " in status
+        assert "Kept: 1 conversations, 48 messages " in status
         assert "name another one in summaryModel" in status
         typed = plugin.call("command", sessionKey=KEY, args="compact")["text"]
         assert "nothing folded" in typed or "cannot be reached" in typed

@@ -9,8 +9,8 @@ import re
 from collections import defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.context.run import cue_terms, looks_secret
 from lossless.hosts.claude_code.cues import MAX_MESSAGES, message_references
@@ -126,37 +126,24 @@ _LISTED = re.compile(r"#(\w[\w-]*) \[(\w+)\] (.*?)(?: \[blocked by [^\]]*\])?")
 _REFUSED = re.compile(r"\bnot found\b", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class AgentTask:
-    """A task as the last call left it; it may be known by its id alone."""
-
-    id: str
-    status: str = "pending"
-    subject: str = ""
-
-    @property
-    def is_open(self) -> bool:
-        return self.status not in DONE_STATUSES
-
-    @property
-    def line(self) -> str:
-        return f"- [{self.status}] #{self.id}" + (f" {self.subject}" if self.subject else "")
+#: Tasks as the last call left them, by id: the state and the words of each, which may be unknown.
+AgentTasks: TypeAlias = dict[str, tuple[str, str]]
 
 
-def tasks_after(messages: Iterable[Message]) -> list[AgentTask]:
-    """All tasks after these messages, in the order of their making. A call counts when it was answered."""
+def tasks_after(messages: Iterable[Message]) -> list[tuple[str, str]]:
+    """State and words of all tasks after these messages, in the order of their making. Answered calls count."""
     asked: dict[str, ToolCall] = {}
-    found: dict[str, AgentTask] = {}
+    found: AgentTasks = {}
     for message in messages:
         asked |= {call.id: call for call in message.tool_calls if call.id is not None and call.name in TASK_TOOLS}
         for result in message.tool_results:
             call = asked.pop(result.call_id or "", None)
             if call is not None and not result.is_error:
                 found = _after(found, call, result)
-    return list(found.values())
+    return [(status, f"#{id_} {words}".rstrip()) for id_, (status, words) in found.items()]
 
 
-def _after(found: dict[str, AgentTask], call: ToolCall, result: ToolResult) -> dict[str, AgentTask]:
+def _after(found: AgentTasks, call: ToolCall, result: ToolResult) -> AgentTasks:
     if call.name == "TaskList":
         return _listed_tasks(found, result.text)
     given = parse_input(call.input)
@@ -165,24 +152,19 @@ def _after(found: dict[str, AgentTask], call: ToolCall, result: ToolResult) -> d
     subject = _words(given, "subject")
     if call.name == "TaskCreate":
         made = _MADE.search(result.text)
-        words = subject or _words(given, "description")
-        return found if made is None else found | {made[1]: AgentTask(made[1], subject=words)}
+        return found if made is None else found | {made[1]: ("pending", subject or _words(given, "description"))}
     id_ = given.get("taskId")
     if not isinstance(id_, (str, int)) or _REFUSED.search(result.text):
         return found
-    task = found.get(str(id_), AgentTask(str(id_)))
-    status = _words(given, "status") or task.status
-    return found | {task.id: replace(task, status=status, subject=subject or task.subject)}
+    status, words = found.get(str(id_), ("pending", ""))
+    return found | {str(id_): (_words(given, "status") or status, subject or words)}
 
 
-def _listed_tasks(found: dict[str, AgentTask], text: str) -> dict[str, AgentTask]:
+def _listed_tasks(found: AgentTasks, text: str) -> AgentTasks:
     """The tasks that a whole list names; those that we have keep our words. What is no such list changes nothing."""
     lines = [] if text.lower().startswith("no tasks") else [line for line in text.splitlines() if line.strip()]
-    named = [match for line in lines if (match := _LISTED.fullmatch(line.strip()))]
-    tasks = {}
-    for id_, status, words in (match.groups() for match in named):
-        ours = found[id_].subject if id_ in found else ""
-        tasks[id_] = AgentTask(id_, status, ours or words)
+    named = [match.groups() for line in lines if (match := _LISTED.fullmatch(line.strip()))]
+    tasks = {id_: (status, found.get(id_, ("", ""))[1] or words) for id_, status, words in named}
     return tasks if len(named) == len(lines) else found | tasks
 
 
@@ -219,11 +201,11 @@ def open_work(browse: Browse, conversation_id: int) -> Quotation | None:
     stored = browse.message(newest[0])
     call = next((call for call in reversed(stored.message.tool_calls) if call.name in _LISTING | TASK_TOOLS), None)
     if call is not None and call.name in _LISTING:
-        lines = [f"- [{status}] {words}" for status, words in listed_work(call) if status not in DONE_STATUSES]
+        work = list(listed_work(call))
     else:
         ids = browse.tool_calls(conversation_id, sorted(TASK_TOOLS), _MAX_TASK_CALLS)
-        messages = (found.message for found in browse.stored_messages(ids))
-        lines = [task.line for task in tasks_after(messages) if task.is_open]
+        work = tasks_after(found.message for found in browse.stored_messages(ids))
+    lines = [f"- [{status}] {words}" for status, words in work if status not in DONE_STATUSES]
     return Quotation(f"msg#{stored.id}", state_time(stored.created_at), "\n".join(lines)) if lines else None
 
 

@@ -92,26 +92,20 @@ def needs_reference(event: dict[str, object], known: dict[str, object]) -> bool:
 
 
 _REFERENCE, _BOUNDARY = b"<lossless_reference ", b"compact_boundary"
-_PIECE = 1 << 20
 
 
 def holds_reference(path: str) -> bool:
     """Whether a resumed session reads our reference in its transcript, because no compaction came after it.
 
-    The transcript is read backwards. Only what a hook has told the model counts: other lines may quote it.
+    Only what a hook has told the model counts: other lines may quote it.
     """
     with suppress(OSError), open(path, "rb") as stream:
-        at, rest = stream.seek(0, 2), b""
-        while at > 0:
-            size = min(_PIECE, at)
-            at = stream.seek(at - size)
-            rest, *lines = (stream.read(size) + rest).split(b"\n")
-            for line in reversed(lines if at else [rest, *lines]):
-                told = _record(line).get("attachment") if _REFERENCE in line else None
-                if isinstance(told, dict) and told.get("type") == "hook_additional_context":
-                    return True
-                if _BOUNDARY in line and _record(line).get("subtype") == "compact_boundary":
-                    return False
+        for line in reversed(stream.readlines()):
+            told = _record(line).get("attachment") if _REFERENCE in line else None
+            if isinstance(told, dict) and told.get("type") == "hook_additional_context":
+                return True
+            if _BOUNDARY in line and _record(line).get("subtype") == "compact_boundary":
+                return False
     return False
 
 

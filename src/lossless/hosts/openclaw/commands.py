@@ -58,7 +58,7 @@ def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> s
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
-    written = f"{_many(len(report.summary_ids), 'summary')} written"
+    written = f"{_many(len(report.summary_ids), 'summary', 'summaries')} written"
     made = written if report.compacted else "nothing folded"
     return f"{made}: {report.tokens_before:,} → {report.tokens_after:,} tokens ({reason_text(report)})."
 
@@ -203,32 +203,21 @@ def status_text(bridge: Bridge, session: Session) -> str:
     """The archive in a few lines, then the conversation."""
     browse = bridge.engine.browse
     with browse.reading():
-        size, _ = browse.size()
-        totals, live = browse.totals(), browse.health()
-        row = _row(bridge, session)
-    counts = totals.counts
+        (size, _), live, row = browse.size(), browse.health(), _row(bridge, session)
+    kept, _, _ = bridge.engine.tools.run("lcm_status", {"limit": 1}).text.partition("\n\n")
     lines = [
         f"lossless {__version__} on OpenClaw {bridge.version or '(version unknown)'}",
         f"Archive: {browse.path}, {size:,} bytes",
-        f"Kept: {_many(counts.conversations, 'conversation')}, {_many(counts.messages, 'message')}, "
-        f"{_many(counts.summaries, 'summary')}",
-        f"Last stored: {_at(live.last_stored_at)}; last compacted: {_at(live.last_compacted_at)}",
-        f"Seen {live.seen}, stored {live.stored}, replayed {live.replayed}, skipped {live.skipped}, "
-        f"ambiguous {live.ambiguous}, revised {live.revised}, likely {live.likely}",
+        kept,
     ]
     lines += [f"Blocked: conversation {id_}: {reason}" for id_, _, reason in live.blocked]
     lines += [f"Quarantined: conversation {id_}; see `lcm quarantine`" for id_ in live.quarantined]
-    pending = f"{totals.pending} pending, {totals.running} running" if totals.pending + totals.running else "none"
-    return "\n".join([*lines, f"Debt: {pending}", *_conversation_lines(bridge, row)])
+    return "\n".join([*lines, *_conversation_lines(bridge, row)])
 
 
 def _row(bridge: Bridge, session: Session) -> ConversationRow | None:
     found = bridge.engine.browse.find(session)
     return None if found is None else bridge.engine.browse.conversation(found.id)
-
-
-def _at(moment: datetime | None) -> str:
-    return "never" if moment is None else f"{moment.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _many(count: int, noun: str, nouns: str = "") -> str:
@@ -244,7 +233,7 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     lines = [
         f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
         f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
-        f"{_many(row.summary_count, 'summary')}",
+        f"{_many(row.summary_count, 'summary', 'summaries')}",
         f"  context: {_many(row.context_items, 'item')}, {row.context_tokens:,} tokens{ratio}",
     ]
     if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:

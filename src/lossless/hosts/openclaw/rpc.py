@@ -9,7 +9,6 @@ import json
 import logging
 import threading
 import time
-from collections import deque
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -73,38 +72,28 @@ class CallLanes:
     """Runs work in threads: what shares a lane in the order in which it came, everything else at once."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str | None, deque[Callable[[], None]]] = {}
-        self._changed = threading.Condition()
-        self._running = 0
+        self._running: dict[threading.Thread, str | None] = {}
 
     def run(self, lane: str | None, work: Callable[[], None]) -> None:
-        """Start the work, or let it wait for its turn; returns at once."""
-        with self._changed:
-            self._running += 1
-            if lane is not None:
-                if lane in self._waiting:
-                    self._waiting[lane].append(work)
-                    return
-                self._waiting[lane] = deque()
-        threading.Thread(target=self._work, args=(lane, work), name="lossless-call", daemon=True).start()
+        """Start the work, or let it wait for its turn; returns at once. All calls come from one thread."""
+        self._running = {thread: of for thread, of in self._running.items() if thread.is_alive()}
+        before = [thread for thread, of in self._running.items() if lane is not None and of == lane]
 
-    def _work(self, lane: str | None, work: Callable[[], None] | None) -> None:
-        while work is not None:
-            try:
-                work()
-            finally:
-                with self._changed:
-                    self._running -= 1
-                    self._changed.notify_all()
-                    waiting = self._waiting.get(lane)
-                    work = waiting.popleft() if waiting else None
-                    if work is None:
-                        self._waiting.pop(lane, None)
+        def wait_and_work() -> None:
+            for thread in before[-1:]:
+                thread.join()
+            work()
+
+        thread = threading.Thread(target=wait_and_work, name="lossless-call", daemon=True)
+        self._running[thread] = lane
+        thread.start()
 
     def settle(self, seconds: float) -> bool:
         """Wait until nothing runs; False when that takes longer."""
-        with self._changed:
-            return self._changed.wait_for(lambda: self._running == 0, seconds)
+        until = time.monotonic() + seconds
+        for thread in self._running:
+            thread.join(max(0.0, until - time.monotonic()))
+        return not any(thread.is_alive() for thread in self._running)
 
 
 _log = logging.getLogger("lossless.openclaw")

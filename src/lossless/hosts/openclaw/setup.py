@@ -5,53 +5,42 @@ from __future__ import annotations
 import copy
 import json
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.config_files import FileEdit, duplicate_key_text, read_text, record_path, text_digest, write_object
+from lossless.hosts.config_files import (
+    FileEdit,
+    duplicate_key_text,
+    edits_with_record,
+    read_record,
+    read_text,
+    undo_changes,
+    write_object,
+)
 from lossless.hosts.openclaw.bridge import qualified_model
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
 from lossless.settings.json5 import edit_json5, parse_json5, repeated_key
 from lossless.settings.load import HOST_CONFIG_BLOCKS, includes_others, value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Iterator, Mapping
 
 #: The plugin whose database and settings this one takes over.
 _BEFORE = "lossless-claw"
 _MANIFEST = "openclaw.plugin.json"
-#: What is made where it is missing, and what is left of it when the plugin goes.
-_MADE: tuple[tuple[tuple[str, ...], object], ...] = (
-    (("plugins",), {}),
-    (("plugins", "load"), {}),
-    (("plugins", "load", "paths"), []),
-    (("plugins", "slots"), {}),
-    (("plugins", "entries"), {}),
-)
-_SLOT = ("plugins", "slots", "contextEngine")
 _ENTRY = ("plugins", "entries", PLUGIN_ID)
-#: Under this path the record has the whole file as it was, and what the text that took its place is known by.
-_WHOLE = ()
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ConfigSetup:
     """What happens to a config: in words, and the edits of the file and of the record of what stood there before."""
 
-    changes: list[str] = field(default_factory=list)
+    changes: list[str]
+    edits: list[FileEdit]
     #: What is left as it is, and should be known.
-    remarks: list[str] = field(default_factory=list)
-    edits: list[FileEdit] = field(default_factory=list)
-    #: For each path what was there (nothing: not there) and what was put there.
-    replaced: dict[tuple[str, ...], dict[str, Any]] = field(default_factory=dict)
-
-    def replace(self, inside: dict[str, Any], path: tuple[str, ...], value: object) -> None:
-        """Put a value in place of another one, which is remembered."""
-        former = {"before": inside[path[-1]]} if path[-1] in inside else {}
-        self.replaced[path] = former | {"after": value}
-        inside[path[-1]] = value
+    remarks: tuple[str, ...] = ()
 
 
 def plugin_folder() -> Path:
@@ -66,144 +55,126 @@ def plugin_folder() -> Path:
 def install(path: Path, plugin: Path, python: str) -> ConfigSetup:
     """The edits that make OpenClaw use the plugin; again changes nothing."""
     wanted: dict[str, Any] = {}
-    _add(wanted, plugin, python, ConfigSetup())
-    by_hand = f"Add this by hand: {json.dumps(wanted, ensure_ascii=False)}"
-    return _setup(path, by_hand, lambda document, work: _add(document, plugin, python, work))
+    _add(wanted, plugin, python)
+    config = _ConfigFile(path, f"Add this by hand: {json.dumps(wanted, ensure_ascii=False)}")
+    after = copy.deepcopy(config.document)
+    try:
+        remarks = _add(after, plugin, python)
+    except BadInput as error:
+        raise BadInput(f"{str(path)!r}: {error}") from error
+    changes = list(_differences(config.document, after))
+    own = FileEdit(path, config.text, config.holding(after), "; ".join(changes))
+    before = config.before() if _is_installed(config.document) else config.text
+    return ConfigSetup(changes, edits_with_record(own, (before, own.after)), tuple(remarks))
 
 
 def uninstall(path: Path) -> ConfigSetup:
     """The edits that take the plugin out again and put back what it replaced. The archive stays."""
-    by_hand = (
+    config = _ConfigFile(
+        path,
         f"Take out by hand: plugins.entries.{PLUGIN_ID}, plugins.slots.contextEngine if it is {PLUGIN_ID}, "
-        f"and from plugins.load.paths the folder that holds {_MANIFEST} of {PLUGIN_ID}."
+        f"and from plugins.load.paths the folder that holds {_MANIFEST} of {PLUGIN_ID}.",
     )
-    return _setup(path, by_hand, _remove)
+    before = config.before()
+    changes = list(_differences(config.document, config.parsed(before), is_back=True))
+    return ConfigSetup(changes, edits_with_record(FileEdit(path, config.text, before, "; ".join(changes))))
 
 
-def _setup(path: Path, by_hand: str, change: Callable[[dict[str, Any], ConfigSetup], None]) -> ConfigSetup:
-    text, before = _document(path, by_hand)
-    record = record_path(path)
-    old = read_text(record)
-    after = copy.deepcopy(before)
-    work = ConfigSetup(replaced=_recorded(old))
-    whole = work.replaced.pop(_WHOLE, {})
-    is_known = text is not None and whole.get("after") == text_digest(text)
-    former, was_there = whole.get("before"), _is_installed(before)
-    try:
-        change(after, work)
-    except BadInput as error:
-        raise BadInput(f"{str(path)!r}: {error}") from error
-    if is_known and not _is_installed(after):
-        made = former
-    else:
-        made = _changed(path, text, before, after, by_hand)
-        if _is_installed(after) and (is_known or not was_there):
-            work.replaced[_WHOLE] = {"before": former if is_known else text, "after": text_digest(made)}
-    work.edits = [FileEdit(path, text, made, "; ".join(work.changes))]
-    if work.replaced == _recorded(old):
-        noted = old if work.replaced else None
-    else:
-        items = [{"path": path, **item} for path, item in work.replaced.items()]
-        noted = json.dumps(items, indent=2) + "\n" if items else None
-    if old is not None or noted is not None:
-        work.edits.append(FileEdit(record, old, noted, "what `lcm disconnect openclaw` puts back", is_private=True))
-    return work
+class _ConfigFile:
+    """A config file as it is; `by_hand` is what a person may do where it cannot be edited."""
+
+    def __init__(self, path: Path, by_hand: str) -> None:
+        self._path, self._by_hand, self.text = path, by_hand, read_text(path)
+        self.document = self.parsed(self.text)
+
+    def parsed(self, text: str | None) -> dict[str, Any]:
+        name = repr(str(self._path))
+        try:
+            found = parse_json5(text if text and text.strip() else "{}")
+        except ValueError as error:
+            raise BadInput(f"{name} is no JSON5 and is left as it is: {error}. {self._by_hand}") from error
+        document = found.value
+        if not isinstance(document, dict):
+            raise BadInput(f"{name} holds no object and is left as it is. {self._by_hand}")
+        if (key := repeated_key(found)) is not None:
+            raise BadInput(f"{duplicate_key_text(self._path, key)}. {self._by_hand}")
+        if "$include" in document or includes_others(document.get("plugins")):
+            raise BadInput(f"{name} takes parts from other files ($include) and is left as it is. {self._by_hand}")
+        return document
+
+    def holding(self, after: dict[str, Any]) -> str | None:
+        """The text with another document: comments and everything else that does not change stay as they are."""
+        if after == self.document:
+            return self.text
+        if self.text is None or not self.text.strip():
+            return write_object(after, self.text)
+        try:
+            return edit_json5(self.text, after)
+        except ValueError as error:
+            raise BadInput(f"{str(self._path)!r} is left as it is: {error}. {self._by_hand}") from error
+
+    def before(self) -> str | None:
+        """The text without the plugin: as it was written down, with what was changed since; else without its names."""
+        document = copy.deepcopy(self.document)
+        record = read_record(self._path)
+        if record is not None and _is_installed(document):
+            before, after = record
+            if after == self.text:
+                return before
+            document = undo_changes(document, self.parsed(after), self.parsed(before))
+        if record is None or _is_installed(document):
+            _remove(document)
+        return self.holding(document)
 
 
 def _is_installed(document: dict[str, Any]) -> bool:
     """Whether OpenClaw is told to load the plugin or to use it; an entry alone may be the user's own."""
     paths = value_at(document, ("plugins", "load", "paths"))
-    return value_at(document, _SLOT) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
+    return value_at(document, ("plugins", "slots", "contextEngine")) == PLUGIN_ID or any(map(_is_ours, _list(paths)))
 
 
-def _document(path: Path, by_hand: str) -> tuple[str | None, dict[str, Any]]:
-    text = read_text(path)
-    try:
-        found = parse_json5(text if text and text.strip() else "{}")
-    except ValueError as error:
-        raise BadInput(f"{str(path)!r} is no JSON5 and is left as it is: {error}. {by_hand}") from error
-    before = found.value
-    if not isinstance(before, dict):
-        raise BadInput(f"{str(path)!r} holds no object and is left as it is. {by_hand}")
-    if (key := repeated_key(found)) is not None:
-        raise BadInput(f"{duplicate_key_text(path, key)}. {by_hand}")
-    if "$include" in before or includes_others(before.get("plugins")):
-        raise BadInput(f"{str(path)!r} takes parts from other files ($include) and is left as it is. {by_hand}")
-    return text, before
+def _differences(before: Any, after: Any, name: str = "", *, is_back: bool = False) -> Iterator[str]:
+    """What has changed, a sentence for each value."""
+    if isinstance(before, dict) and isinstance(after, dict):
+        for key in dict.fromkeys((*after, *before)):
+            inside = f"{name}.{key}" if name else key
+            if key not in after:
+                yield f"{inside} is gone"
+            else:
+                empty: Any = {} if isinstance(after[key], dict) else [] if isinstance(after[key], list) else None
+                yield from _differences(before.get(key, empty), after[key], inside, is_back=is_back)
+    elif isinstance(before, list) and isinstance(after, list):
+        yield from (f"{name} holds {_shown(one)}" for one in after if one not in before)
+        yield from (f"{name} is without {_shown(one)}" for one in before if one not in after)
+    elif before != after:
+        former = " again" if is_back else "" if before is None else f" (was {_shown(before)})"
+        yield f"{name} is {_shown(after)}{former}"
 
 
-def _recorded(text: str | None) -> dict[tuple[str, ...], dict[str, Any]]:
-    """What an installation before this one replaced; nothing when its record is gone or is none."""
-    try:
-        found = json.loads(text or "[]")
-        known = {tuple(map(str, item.pop("path"))): item for item in found if "after" in item}
-    except (ValueError, TypeError, KeyError, AttributeError):
-        return {}
-    if not isinstance(known.get(_WHOLE, {}).get("before", ""), str | None):
-        del known[_WHOLE]
-    return known
+def _shown(value: object) -> str:
+    return value if isinstance(value, str) else json.dumps(value)
 
 
-def _changed(path: Path, text: str | None, before: dict[str, Any], after: dict[str, Any], by_hand: str) -> str | None:
-    """The file's new text: comments and everything else that does not change stay as they are."""
-    if after == before:
-        return text
-    if text is None or not text.strip():
-        return write_object(after, text)
-    try:
-        return edit_json5(text, after)
-    except ValueError as error:
-        raise BadInput(f"{str(path)!r} is left as it is: {error}. {by_hand}") from error
-
-
-def _add(document: dict[str, Any], plugin: Path, python: str, work: ConfigSetup) -> None:
-    was_there = _is_installed(document)
-    if not was_there:
-        work.replaced.clear()
-    for path, emptied in _MADE:
-        inside = value_at(document, path[:-1])
-        if inside is None or (isinstance(inside, dict) and path[-1] not in inside):
-            work.replaced[path] = {"after": emptied}
-    notes, plugins = work.changes, _inner(document, "plugins")
+def _add(document: dict[str, Any], plugin: Path, python: str) -> list[str]:
+    """Put in what is needed; what a person should know about it."""
+    remarks, plugins = [], _inner(document, "plugins")
     if plugins.get("enabled") is False:
-        work.replace(plugins, ("plugins", "enabled"), True)
-        notes.append("plugins.enabled is true (was false): all plugins that are enabled run now")
+        plugins["enabled"] = True
+        remarks.append("plugins.enabled was false: all plugins that are enabled run now")
     if PLUGIN_ID in _list(plugins.get("deny")):
-        work.remarks.append(f"plugins.deny holds {PLUGIN_ID}: OpenClaw will not run it until you take that out")
+        remarks.append(f"plugins.deny holds {PLUGIN_ID}: OpenClaw will not run it until you take that out")
     load = _inner(plugins, "load")
     kept = [place for place in _list(load.get("paths")) if not _is_ours(place) or Path(place) == plugin]
-    wanted = kept if str(plugin) in kept else [*kept, str(plugin)]
-    if wanted != load.get("paths"):
-        load["paths"] = wanted
-        notes.append(f"plugins.load.paths holds {plugin}")
+    load["paths"] = kept if str(plugin) in kept else [*kept, str(plugin)]
     if isinstance(plugins.get("allow"), list) and PLUGIN_ID not in plugins["allow"]:
         plugins["allow"].append(PLUGIN_ID)
-        notes.append(f"plugins.allow holds {PLUGIN_ID}")
-    slots = _inner(plugins, "slots")
-    if slots.get("contextEngine") != PLUGIN_ID:
-        before = slots.get("contextEngine")
-        work.replace(slots, _SLOT, PLUGIN_ID)
-        notes.append(f"plugins.slots.contextEngine is {PLUGIN_ID}{f' (was {before})' if before else ''}")
+    _inner(plugins, "slots")["contextEngine"] = PLUGIN_ID
     entries = _inner(plugins, "entries")
-    own = copy.deepcopy(entries.get(PLUGIN_ID)) if not was_there else None
-    _add_entry(document, entries, python, work)
-    if own is not None:
-        work.replaced[_ENTRY] = {"after": None}
-        _note_differences(own, entries[PLUGIN_ID], _ENTRY, work)
+    remarks += _add_entry(document, entries, python)
     before_us = entries.get(_BEFORE)
-    if isinstance(before_us, dict) and before_us.get("enabled") is not False:
-        work.replace(before_us, ("plugins", "entries", _BEFORE, "enabled"), False)
-        notes.append(f"plugins.entries.{_BEFORE}.enabled is false: both have tools of the same names")
-
-
-def _note_differences(before: dict[str, Any], after: dict[str, Any], path: tuple[str, ...], work: ConfigSetup) -> None:
-    for key, value in after.items():
-        if key not in before:
-            work.replaced[*path, key] = {"after": value}
-        elif isinstance(before[key], dict) and isinstance(value, dict):
-            _note_differences(before[key], value, (*path, key), work)
-        elif before[key] != value:
-            work.replaced[*path, key] = {"before": before[key], "after": value}
+    if isinstance(before_us, dict):  # both have tools of the same names
+        before_us["enabled"] = False
+    return remarks
 
 
 def _is_ours(place: object) -> bool:
@@ -212,49 +183,39 @@ def _is_ours(place: object) -> bool:
     return False
 
 
-def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str, work: ConfigSetup) -> None:
-    notes, entry = work.changes, _inner(entries, PLUGIN_ID)
-    name = f"plugins.entries.{PLUGIN_ID}"
-    _put(entry, "enabled", True, name, notes)
+def _add_entry(document: dict[str, Any], entries: dict[str, Any], python: str) -> list[str]:
+    remarks, entry, name = list[str](), _inner(entries, PLUGIN_ID), ".".join(_ENTRY)
+    entry["enabled"] = True
     config = _inner(entry, "config")
     older = ((".".join(block), value_at(document, block)) for block in HOST_CONFIG_BLOCKS[1:])
     place, found = next(((place, found) for place, found in older if isinstance(found, dict) and found), ("", {}))
     if not config.keys() - {"python"} and found:
         known, refused = accepted_config(found)
-        work.remarks += [f"{place}.{key} is not taken over: {why}" for key, why in refused.items()]
-        if known:
-            config.update(known)
-            notes.append(f"{name}.config has the settings of {place}")
-    _put(config, "python", python, f"{name}.config", notes)
+        remarks += [f"{place}.{key} is not taken over: {why}" for key, why in refused.items()]
+        config.update(known)
+    config["python"] = python
     hooks = _inner(entry, "hooks")
-    _put(hooks, "allowConversationAccess", True, f"{name}.hooks", notes)
+    hooks["allowConversationAccess"] = True
     if hooks.get("allowPromptInjection") is False:
-        remark = f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts"
-        work.remarks.append(remark)
-    _allow(entry, "llm", _models(config, "summary", "largeFileSummary"), name, notes)
-    _allow(entry, "subagent", _models(config, "expansion"), name, notes)
+        remarks.append(f"{name}.hooks.allowPromptInjection is false: the recall policy stays out of system prompts")
+    _allow(entry, "llm", _models(config, "summary", "largeFileSummary"))
+    _allow(entry, "subagent", _models(config, "expansion"))
+    return remarks
 
 
 def _list(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _put(inside: dict[str, Any], key: str, value: object, name: str, notes: list[str]) -> None:
-    if inside.get(key) != value:
-        inside[key] = value
-        notes.append(f"{name}.{key} is {json.dumps(value)}")
-
-
-def _allow(entry: dict[str, Any], policy: str, models: list[str], name: str, notes: list[str]) -> None:
+def _allow(entry: dict[str, Any], policy: str, models: list[str]) -> None:
     """The host's leave to ask for models by name; without one named, none is needed."""
     if not models:
         return
     rule = _inner(entry, policy)
-    _put(rule, "allowModelOverride", True, f"{name}.{policy}", notes)
+    rule["allowModelOverride"] = True
     known = _list(rule.get("allowedModels"))
     if "*" not in known and (missing := [model for model in models if model not in known]):
         rule["allowedModels"] = [*known, *missing]
-        notes.append(f"{name}.{policy}.allowedModels holds {', '.join(missing)}")
 
 
 def _models(config: Mapping[str, Any], *kinds: str) -> list[str]:
@@ -274,45 +235,21 @@ def _inner(value: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def _remove(document: dict[str, Any], work: ConfigSetup) -> None:
-    notes, plugins = work.changes, document.get("plugins")
-    former, work.replaced = work.replaced, {}
+def _remove(document: dict[str, Any]) -> None:
+    """Take out what names the plugin, where nothing is known of what stood there before."""
+    plugins, was_installed = document.get("plugins"), _is_installed(document)
     if not isinstance(plugins, dict):
         return
-    had_python = value_at(document, (*_ENTRY, "config", "python")) is not None
-    # made by an installation, and not by the user before it
-    is_ours = _ENTRY not in former and (bool(former) or _is_installed(document) or had_python)
-    load, slots, entries = (plugins.get(name) for name in ("load", "slots", "entries"))
-    if isinstance(load, dict) and isinstance(load.get("paths"), list) and any(map(_is_ours, load["paths"])):
+    load, slots, entries = (
+        found if isinstance(found := plugins.get(name), dict) else {} for name in ("load", "slots", "entries")
+    )
+    if isinstance(load.get("paths"), list):
         load["paths"] = [place for place in load["paths"] if not _is_ours(place)]
-        notes.append("plugins.load.paths is without the plugin")
-    if isinstance(plugins.get("allow"), list) and PLUGIN_ID in plugins["allow"]:
-        plugins["allow"].remove(PLUGIN_ID)
-        notes.append(f"plugins.allow is without {PLUGIN_ID}")
-    if is_ours and isinstance(entries, dict) and entries.pop(PLUGIN_ID, None) is not None:
-        notes.append(f"plugins.entries.{PLUGIN_ID} is gone")
-    for path in sorted(former, key=len, reverse=True):
-        _restore(document, path, former[path], notes)
-    if isinstance(slots, dict) and slots.get("contextEngine") == PLUGIN_ID:
-        # An installation without a record: lossless-claw if it is there, else the host's own.
-        before = entries.get(_BEFORE) if isinstance(entries, dict) else None
-        if isinstance(before, dict):
-            before["enabled"] = True
-            slots["contextEngine"] = _BEFORE
-            notes.append(f"plugins.slots.contextEngine is {_BEFORE} again")
-        else:
-            del slots["contextEngine"]
-            notes.append("plugins.slots.contextEngine is the host's own again")
-
-
-def _restore(document: dict[str, Any], path: Sequence[str], item: Mapping[str, Any], notes: list[str]) -> None:
-    """What stood at a path before, unless it was changed meanwhile."""
-    inside = value_at(document, path[:-1])
-    if not isinstance(inside, dict) or path[-1] not in inside or inside[path[-1]] != item["after"]:
-        return
-    if "before" in item:
-        inside[path[-1]] = item["before"]
-        notes.append(f"{'.'.join(path)} is {json.dumps(item['before'])} again")
-    else:
-        del inside[path[-1]]
-        notes.append(f"{'.'.join(path)} is gone")
+    if was_installed and isinstance(plugins.get("allow"), list):
+        plugins["allow"] = [name for name in plugins["allow"] if name != PLUGIN_ID]
+    if was_installed or value_at(document, (*_ENTRY, "config", "python")) is not None:
+        entries.pop(PLUGIN_ID, None)
+    if slots.get("contextEngine") == PLUGIN_ID:  # then lossless-claw if it is there, else the host's own
+        del slots["contextEngine"]
+        if isinstance(entries.get(_BEFORE), dict):
+            slots["contextEngine"], entries[_BEFORE]["enabled"] = _BEFORE, True

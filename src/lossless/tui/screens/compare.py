@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
 
+from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
@@ -95,35 +95,15 @@ def _match_messages(
         if one.id is not None and one.id in known
     }
     used = {seq for seq, _ in found.values()}
-    choices: dict[int, list[int]] = {}
+    pairs: list[tuple[int, int]] = []
     for one in in_file:
         if one.place in found:
-            choices[one.place] = [found[one.place][0]]
+            pairs.append((one.place, found[one.place][0]))
         elif one.message is not None:
             seqs = browse.seqs_of_identity(conversation_id, one.identity, _PLACES)
-            choices[one.place] = [seq for seq in seqs if seq not in used]
-    return {place: (seq, True) for place, seq in longest_rising(choices).items()} | found
-
-
-def longest_rising(choices: Mapping[int, Sequence[int]]) -> dict[int, int]:
-    """A seq for as many places as can have one of theirs so that all of them rise.
-
-    >>> longest_rising({0: [9, 1], 1: [1], 2: [2, 3], 3: [3]})
-    {1: 1, 2: 2, 3: 3}
-    """
-    ends: list[int] = []
-    links: list[tuple[int, int, int]] = []  # a place, its seq, and the link before it
-    lasts: list[int] = []
-    for place, seqs in choices.items():
-        for seq in sorted(seqs, reverse=True):  # so that a place is in a chain only once
-            at = bisect_left(ends, seq)
-            links.append((place, seq, lasts[at - 1] if at else -1))
-            ends[at : at + 1], lasts[at : at + 1] = [seq], [len(links) - 1]
-    found: dict[int, int] = {}
-    link = lasts[-1] if lasts else -1
-    while link >= 0:
-        place, found[place], link = links[link]
-    return dict(sorted(found.items()))
+            # falling, so that a place is in a chain only once
+            pairs += [(one.place, seq) for seq in sorted(seqs, reverse=True) if seq not in used]
+    return {place: (seq, True) for place, seq in longest_chain(pairs)} | found
 
 
 def _pair_messages(
@@ -187,9 +167,9 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
 
     def show_window(self, found: list[MessagePair], choose: str | None) -> None:
         pairs = {pair.key: pair for pair in found}
-        keys, differing = list(pairs), [key for key, pair in pairs.items() if pair.is_difference]
-        wanted = {"first": keys[:1], "last": keys[-1:], "differing": differing[:1]}.get(choose or "")
-        self.show_rows(pairs, "This file has no messages.", choose=wanted[0] if wanted else None)
+        if choose == "differing":
+            choose = next((key for key, pair in pairs.items() if pair.is_difference), None)
+        self.show_rows(pairs, "This file has no messages.", choose=choose)
         self.where(f"{self.name_of_file} ↔ conversation {self.conversation_id}", self.span())
         counts = [(count_pairs(found, mark), style, words) for mark, (style, _, words) in _MARKS.items()]
         text = Text("   ", end="").join(Text(f"{n:,} {words}", style) for n, style, words in counts if n)

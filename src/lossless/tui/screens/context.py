@@ -47,7 +47,7 @@ class ContextScreen(SurgeryScreen):
     COLUMNS = ("what", "tokens", "", "from", "text")
     LIST_TITLE = "Prompt"
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,l", "summaries", "Summaries", key_display="s"),
+        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
         Binding("v", "last_change", "Last change"),
         Binding("u", "undo", "Undo"),
     ]

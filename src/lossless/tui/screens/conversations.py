@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -11,7 +11,7 @@ from textual.containers import Vertical
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView, MessageWindow
-from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -31,15 +31,15 @@ if TYPE_CHECKING:
     from textual.events import Resize
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.records import ConversationRow, MessageRow, Page, PageStart
+    from lossless.model.records import ConversationRow, MessageRow, Page
 
 
+_LAST = 2**62
 #: `x` shows the transcript on disk, `v` lays it over the archive.
 _TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
     Binding("x", "transcript", "Transcript", show=False),
     Binding("v", "compare", "Compare", show=False),
 )
-BATCH = 50
 _NAME_CHARS = 44
 #: So many of the newest messages of a conversation can be read next to the list.
 _PREVIEW = 30
@@ -57,14 +57,12 @@ class SessionsScreen(PaneScreen):
     PANE_TITLE = "About"
     BINDINGS: ClassVar[list[BindingType]] = [
         *_TRANSCRIPT_KEYS,
-        Binding("s,l", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
+        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
         Binding("a", "agents", "Files"),
     ]
 
     listed: dict[str, ConversationRow]
-    _next: PageStart | None = None
-    _is_anew = False
 
     def __init__(self) -> None:
         super().__init__()
@@ -83,38 +81,25 @@ class SessionsScreen(PaneScreen):
         return None if self.rows.chosen is None else int(self.rows.chosen)
 
     def load(self) -> None:
-        """The first batch: what changes comes to the top."""
-        self._read_page(None)
+        browse, wanted, known = self.access.browse, self.wanted, self._titles
 
-    def _read_page(self, place: PageStart | None) -> None:
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
-            page = self.access.browse.conversations(BATCH, place, by_message=True)
-            return page, reads.titles(self.access.browse, page.rows)
+            page = browse.conversations(wanted, by_message=True)
+            new = [row for row in page.rows if row.title or not known.get(row.conversation_id)]
+            return page, reads.titles(browse, new)
 
-        def shown(found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
-            page, titles = found
-            self._titles |= titles
-            rows = {str(row.conversation_id): row for row in page.rows}
-            known = {} if self._is_anew and place is None else self.listed
-            if place is not None or len(known) <= len(rows):
-                self._next = page.next
-            if place is None:
-                self._is_anew = False
-                rows |= {key: row for key, row in known.items() if key not in rows}
-            self._show(rows if place is None else known | rows)
+        self.reading(read, self._show)
 
-        self.reading(read, shown)
-
-    def action_reload(self) -> None:
-        self._is_anew = True
-        super().action_reload()
-
-    def _show(self, found: dict[str, ConversationRow]) -> None:
-        more = " and more" if self._next else ""
-        self.where("lcm", home_path(self.access.path), plural(len(found), "conversation") + more)
-        self.show_rows(found, "The archive is empty.", "Press a to list session files to import.")
+    def _show(self, found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
+        page, titles = found
+        self._titles |= titles
+        self.has_more = page.next is not None
+        counted = plural(len(page.rows), "conversation") + (" and more" if self.has_more else "")
+        self.where("lcm", home_path(self.access.path), counted)
+        rows = {str(row.conversation_id): row for row in page.rows}
+        self.show_rows(rows, "The archive is empty.", "Press a to list session files to import.")
         if self._shown is not None and self._shown == self.rows.chosen:
-            self._preview(self.listed[self._shown])
+            self._preview(rows[self._shown])
 
     def cells(self, row: ConversationRow) -> tuple[Cell, ...]:
         title = text_cell(self._titles.get(row.conversation_id) or "(no messages)", "" if row.active else "dim")
@@ -138,8 +123,6 @@ class SessionsScreen(PaneScreen):
             title += f"  {self._titles.get(row.conversation_id, '')}"
         self.pane.show(DetailView(title, facts))
         self._preview(row)
-        if self._next is not None and self.rows.is_at_end:
-            self._read_page(self._next)
 
     def _preview(self, row: ConversationRow) -> None:
         id_ = row.conversation_id
@@ -175,7 +158,7 @@ class SessionsScreen(PaneScreen):
         self.app.push_screen(screens.session_files.AgentsScreen())
 
 
-class ConversationScreen(PaneScreen):
+class ConversationScreen(WindowScreen):
     """A conversation to read; the newest window first, which follows the conversation while it goes on.
 
     Where there is room, a list of the messages stands next to their texts.
@@ -191,10 +174,10 @@ class ConversationScreen(PaneScreen):
         Binding("t", "fold(True)", "Unfold all", show=False),
         Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
         Binding("right_square_bracket", "newer", "Newer", key_display="]", show=False),
-        Binding("l,s", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
-        Binding("f", "files", "Files", show=False),
-        Binding("o", "focus_briefs", "Focus", show=False),
+        Binding("l,s", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
+        Binding("f", "open('files', 'LargeFilesScreen')", "Files", show=False),
+        Binding("o", "open('context', 'FocusScreen')", "Focus", show=False),
     ]
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
@@ -234,30 +217,39 @@ class ConversationScreen(PaneScreen):
 
     def load(self) -> None:
         if (aim := self._aim) is not None:
-            self._turn(partial(reads.messages_around, message_id=aim), choose=f"{aim}")
+            self._turn(partial(reads.messages_around, message_id=aim), f"{aim}")
             self._aim = None
         elif not self._window.rows:
-            self._turn(reads.older_messages, choose="last")
-        elif not self._window.has_newer:
+            self.turn("last")
+        elif not self.has_newer:
             follows = self.rows.is_at_end and self.reader.is_following
-            self._turn(reads.older_messages, choose="last" if follows else None)
+            self._turn(reads.older_messages, _LAST if follows else None)
         else:
-            self._turn(partial(reads.newer_messages, seq=self._window.rows[0].seq - 1), choose=None)
+            self._turn(partial(reads.newer_messages, seq=self._window.rows[0].seq - 1), None)
 
-    def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | None) -> None:
-        """Show another window; `choose` is a key, `first`, `last`, `before 7`, or None for the row that was chosen."""
+    def turn(self, way: Literal["first", "older", "newer", "last"]) -> None:
+        first, last = (self._window.rows[0].seq, self._window.rows[-1].seq) if self._window.rows else (0, 0)
+        match way:
+            case "first":
+                self._turn(reads.newer_messages, 0)
+            case "older":
+                self._turn(partial(reads.older_messages, seq=first), first)
+            case "newer":
+                self._turn(partial(reads.newer_messages, seq=last), 0)
+            case "last":
+                self._turn(reads.older_messages, _LAST)
+
+    def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:
+        """Show another window, and choose a key, the last row before a seq (else the first), or the one that was."""
         size = self.access.settings.tui_conversation_window_size
         self.reading(lambda: read(self.access.browse, self.conversation_id, size), partial(self._show, choose=choose))
 
-    def _show(self, window: MessageWindow, choose: str | None) -> None:
+    def _show(self, window: MessageWindow, choose: str | int | None) -> None:
         was, self._window = self._window, window
-        if window.rows and choose is not None and not choose.isdigit():
-            if choose == "first":
-                seq = window.rows[0].seq + 1
-            else:
-                seq = 2**62 if choose == "last" else int(choose.removeprefix("before "))
-            earlier = [row for row in window.rows if row.seq < seq]
-            choose = str((earlier or window.rows)[-1].message_id)
+        self.has_older, self.has_newer = window.has_older, window.has_newer
+        if isinstance(choose, int):
+            rows = [row for row in window.rows if row.seq < choose] or window.rows[:1]
+            choose = str(rows[-1].message_id) if rows else None
         if window.rows != was.rows or choose is not None:
             self.show_rows({str(row.message_id): row for row in window.rows}, choose=choose)
             self.reader.show(window.rows, self.rows.chosen)
@@ -296,32 +288,3 @@ class ConversationScreen(PaneScreen):
 
     def action_scroll_detail(self, way: int) -> None:
         self.reader.scroll_lines(way * SCROLL_LINES)
-
-    def action_older(self) -> None:
-        if self._window.has_older:
-            seq = self._window.rows[0].seq
-            self._turn(partial(reads.older_messages, seq=seq), choose=f"before {seq}")
-
-    def action_newer(self) -> None:
-        if self._window.has_newer:
-            self._turn(partial(reads.newer_messages, seq=self._window.rows[-1].seq), choose="first")
-
-    def action_top(self) -> None:
-        """The first row; from there, the first message."""
-        if self.rows.cursor_row == 0 and self._window.has_older:
-            self._turn(reads.newer_messages, choose="first")
-        else:
-            self.rows.choose(0)
-
-    def action_bottom(self) -> None:
-        """The last row; from there, the last message."""
-        if self.rows.is_at_end and self._window.has_newer:
-            self._turn(reads.older_messages, choose="last")
-        else:
-            self.rows.choose(-1)
-
-    def action_files(self) -> None:
-        self.app.push_screen(screens.files.LargeFilesScreen(self.conversation_id))
-
-    def action_focus_briefs(self) -> None:
-        self.app.push_screen(screens.context.FocusScreen(self.conversation_id))

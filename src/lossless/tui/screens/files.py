@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
     from lossless.model.records import Page
 
-BATCH = 50
 #: So many bytes of a file stand in the pane, and so many can be read here.
 _BEGINNING, _MAX_BYTES = 16_384, 512_000
 
@@ -25,15 +24,14 @@ class LargeFilesScreen(PaneScreen):
 
     conversation_id: int
     listed: dict[str, StoredFile]
-    _wanted, _has_more = BATCH, False
 
     def load(self) -> None:
-        count = self._wanted
-        self.reading(lambda: self.access.browse.files(count, conversation_id=self.conversation_id), self._show)
+        count, id_ = self.wanted, self.conversation_id
+        self.reading(lambda: self.access.browse.files(count, conversation_id=id_), self._show)
 
     def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
         page, count, total = read
-        self._has_more = page.next is not None
+        self.has_more = page.next is not None
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
         )
@@ -45,9 +43,6 @@ class LargeFilesScreen(PaneScreen):
     def highlighted(self, key: str) -> None:
         file = self.listed[key]
         self.open_detail(lambda: self._detail(file))
-        if self._has_more and self.rows.is_at_end:
-            self._wanted += BATCH
-            self.load()
 
     def selected(self, key: str) -> None:
         file = self.listed[key]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, TypeVar, cast
+from abc import abstractmethod
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -38,6 +39,8 @@ _NAME_WIDTH = 9
 _LEAST_WIDTH = 12
 #: A pane shows so much of a text with its Markdown; `z` shows all of it.
 _PANE_CHARS = 8_000
+#: So many rows are read at first where there may be many; more of them when the cursor comes to the last.
+BATCH = 50
 
 
 #: Keys of every list.
@@ -284,6 +287,8 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     PANE_TITLE: ClassVar[str] = "Text"
     #: Which conversation it is about, if any.
     conversation_id: int | None
+    #: How many rows to read, and whether there are more.
+    wanted, has_more = BATCH, False
 
     def __init__(self, conversation_id: int | None = None) -> None:
         super().__init__()
@@ -396,7 +401,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             self.load()
 
     def action_reload(self) -> None:
-        self._shown = None
+        self._shown, self.wanted = None, BATCH
         self.load()
 
     def action_search(self) -> None:
@@ -418,13 +423,10 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """The conversation that keys are about, if any."""
         return self.conversation_id
 
-    def action_summaries(self) -> None:
+    def action_open(self, module: str, screen: str) -> None:
+        """Open another screen about the conversation that is meant."""
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(screens.summaries.SummariesScreen(id_))
-
-    def action_context(self) -> None:
-        if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(screens.context.ContextScreen(id_))
+            self.app.push_screen(getattr(getattr(screens, module), screen)(id_))
 
     def action_transcript(self) -> None:
         self._with_transcript(screens.transcript.TranscriptScreen)
@@ -469,14 +471,19 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         if key is not None and key != self._shown:
             self._shown = key
             self.highlighted(key)
+            if self.has_more and self.rows.is_at_end:
+                self.wanted += BATCH
+                self.load()
 
     def on_data_table_row_selected(self, event: RowTable.RowSelected) -> None:
         if event.control is self.rows and (key := self.rows.chosen) is not None:
             self.selected(key)
 
     def show_rows(self, found: dict[str, Any], empty: str = "", hint: str = "", *, choose: str | None = None) -> None:
-        """Fill the table; when there is nothing, say so in the pane."""
-        self.listed = found
+        """Fill the table; when there is nothing, say so in the pane. `choose` is a key, `first` or `last`."""
+        self.listed, keys = found, list(found)
+        if choose in ("first", "last"):
+            choose = next(iter(keys[:1] if choose == "first" else keys[-1:]), None)
         self.rows.fill([(key, tuple(map(self._cell, self.cells(one)))) for key, one in found.items()], choose)
         if not found and empty:
             self.pane.show(reads.DetailView(empty, text=hint))
@@ -498,3 +505,36 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def selected(self, _key: str) -> None:
         """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
         self.action_whole()
+
+
+class WindowScreen(PaneScreen):
+    """A list of which a window is shown; what lies before and behind it is turned to."""
+
+    #: Whether there is more before the window, and behind it.
+    has_older = has_newer = False
+
+    @abstractmethod
+    def turn(self, way: Literal["first", "older", "newer", "last"]) -> None:
+        """Show another window."""
+
+    def action_older(self) -> None:
+        if self.has_older:
+            self.turn("older")
+
+    def action_newer(self) -> None:
+        if self.has_newer:
+            self.turn("newer")
+
+    def action_top(self) -> None:
+        """The first row; from there, the first message."""
+        if self.rows.cursor_row == 0 and self.has_older:
+            self.turn("first")
+        else:
+            super().action_top()
+
+    def action_bottom(self) -> None:
+        """The last row; from there, the last message."""
+        if self.rows.is_at_end and self.has_newer:
+            self.turn("last")
+        else:
+            super().action_bottom()

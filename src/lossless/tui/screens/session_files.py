@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from lossless.tui.session_files import SessionFile
 
-BATCH = 50
-
 
 class AgentsScreen(PaneScreen):
     """Folders with session files."""
@@ -58,24 +56,24 @@ class SessionFilesScreen(SurgeryScreen):
         Binding("x", "transcript", "Transcript"),
         Binding("v", "compare", "Compare"),
         Binding("i", "import", "Import"),
-        Binding("s,l", "summaries", "Summaries", key_display="s"),
-        Binding("c", "context", "Context"),
+        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
+        Binding("c", "open('context', 'ContextScreen')", "Context"),
     ]
 
     listed: dict[str, SessionFile]
 
     def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._folder, self._wanted, self._total = folder, BATCH, 0
+        self._folder = folder
 
     def load(self) -> None:
-        count = self._wanted
+        count = self.wanted
         self.reading(lambda: session_files.list_session_files(self.access.browse, self._folder, count), self._show)
 
     def _show(self, read: tuple[list[SessionFile], int]) -> None:
-        found, self._total = read
-        was = self._chosen
-        self.where("Session files", home_path(str(self._folder)), f"{len(found)} of {self._total}")
+        (found, total), was = read, self._chosen
+        self.has_more = len(found) < total
+        self.where("Session files", home_path(str(self._folder)), f"{len(found)} of {total}")
         self.show_rows({file.path.name: file for file in found})
         now = self._chosen
         if was is not None and now is not None and was != now:
@@ -92,9 +90,6 @@ class SessionFilesScreen(SurgeryScreen):
         if file.conversation_id is None:
             text = "The archive does not have it. Press Enter to read it, i to import it."
         self.pane.show(DetailView(str(file.path), facts, text))
-        if self.rows.is_at_end and len(self.listed) < self._total:
-            self._wanted += BATCH
-            self.load()
 
     def selected(self, key: str) -> None:
         file = self.listed[key]

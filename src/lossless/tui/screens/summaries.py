@@ -62,7 +62,7 @@ class SummariesScreen(SurgeryScreen):
         Binding("t", "transplant", "Transplant"),
         Binding("p", "previous", "Previous"),
         Binding("u", "undo", "Undo", show=False),
-        Binding("c", "context", "Context", show=False),
+        Binding("c", "open('context', 'ContextScreen')", "Context", show=False),
         Binding("f5", "reload", "Reload", show=False),
     ]
 

@@ -154,7 +154,8 @@ class SurgeryScreen(PaneScreen):
 
     def changed(self) -> None:
         """The archive is another one: show it."""
-        self.action_reload()
+        self._shown = None
+        self.load()
 
     def propose(self, plan: Callable[[], PlannedChange], other: tuple[str, Callable[[], None]] | None = None) -> None:
         """Plan, show the preview, and carry it out when it is confirmed."""

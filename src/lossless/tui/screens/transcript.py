@@ -8,7 +8,7 @@ import time
 from abc import abstractmethod
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from rich.text import Text
 from textual.binding import Binding, BindingType
@@ -22,7 +22,7 @@ from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.screens.page import Cell, WindowScreen
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
@@ -144,7 +144,7 @@ _PATIENCE = 10
 _NAME_CHARS = 32
 
 
-class TranscriptWindowScreen(PaneScreen, Generic[W]):
+class TranscriptWindowScreen(WindowScreen, Generic[W]):
     """A window of a file; the newest first, which follows the file while it is written."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -212,6 +212,7 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         def shown(found: tuple[TranscriptReader, int, W]) -> None:
             self._scroll, self._first, window = found
             self._window_size = size
+            self.has_older, self.has_newer = bool(self._first), not self._is_newest
             self.show_window(window, choose)
 
         self.reading(read, shown)
@@ -221,30 +222,13 @@ class TranscriptWindowScreen(PaneScreen, Generic[W]):
         if self._scroll is None or self._first is None or not len(self._scroll):
             return "no messages"
         last = min(len(self._scroll), self._first + self._window_size)
-        older, newer = "[ older  " if self._first else "", "" if self._is_newest else "  newer ]"
+        older, newer = "[ older  " if self.has_older else "", "  newer ]" if self.has_newer else ""
         return f"{older}{self._first + 1:,} … {last:,} of {len(self._scroll):,}{newer}"
 
-    def action_older(self) -> None:
-        if self._first:
-            self._turn(self._first - self._window_size, "last")
-
-    def action_newer(self) -> None:
-        if self._first is not None and not self._is_newest:
-            self._turn(self._first + self._window_size, "first")
-
-    def action_top(self) -> None:
-        """The first row; from there, the first message."""
-        if self.rows.cursor_row == 0 and self._first:
-            self._turn(0, "first")
-        else:
-            self.rows.choose(0)
-
-    def action_bottom(self) -> None:
-        """The last row; from there, the last message."""
-        if self.rows.is_at_end and not self._is_newest:
-            self._turn(None, "last")
-        else:
-            self.rows.choose(-1)
+    def turn(self, way: Literal["first", "older", "newer", "last"]) -> None:
+        first, size = self._first or 0, self._window_size
+        places = {"first": 0, "older": first - size, "newer": first + size, "last": None}
+        self._turn(places[way], "first" if way in ("first", "newer") else "last")
 
 
 #: Messages, and the conversation that they are in.
@@ -271,10 +255,7 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     def show_window(self, found: _Found, choose: str | None) -> None:
         messages, self.conversation_id = found
-        keys = [str(one.place) for one in messages]
-        wanted = {"first": keys[:1], "last": keys[-1:]}.get(choose or "")
-        rows = dict(zip(keys, messages, strict=True))
-        self.show_rows(rows, "This file has no messages.", choose=wanted[0] if wanted else None)
+        self.show_rows({str(one.place): one for one in messages}, "This file has no messages.", choose=choose)
         self.where(self.name_of_file, self.span())
         self.about(self._figures())
 
