@@ -339,10 +339,6 @@ class RegexTraits:
 
     Gathers letters that must stand there, and counts what makes a search try again.
 
-    >>> RegexTraits(r"ERR-\\d+ (?:in|at) worker").needed, RegexTraits("(?i)Kick it off").needed
-    (('ERR-', ' worker'), ('t off',))
-    >>> RegexTraits("(a+)+b").harmless_chars
-    0
     >>> [RegexTraits(pattern).expanded_size for pattern in ("(?:ab{3}){9000}", "(?:a{1000}){1000}", "a{30000000}")]
     [36000, 1000000, 30000000]
     """

@@ -50,13 +50,7 @@ Arguments: TypeAlias = Mapping[str, Any]
 _LARGEST = 2**53
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _HUMP = re.compile(r"_([a-z])")
-_TYPES: dict[ParameterKind, dict[str, Any]] = {
-    "string": {"type": "string"},
-    "integer": {"type": "integer"},
-    "boolean": {"type": "boolean"},
-    "strings": {"type": "array", "items": {"type": "string"}},
-    "time": {"type": "string"},
-}
+_LIST = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,16 +73,10 @@ class Parameter:
 
     @property
     def schema(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(_TYPES[self.kind]) | {"description": self.help}
-        if self.choices:
-            found["enum"] = list(self.choices)
-        if self.minimum is not None:
-            found["minimum"] = self.minimum
-        if self.maximum is not None:
-            found["maximum"] = self.maximum
-        if self.default not in (None, ()):
-            found["default"] = self.default
-        return found
+        kind: dict[str, Any] = {"strings": _LIST, "time": {"type": "string"}}.get(self.kind, {"type": self.kind})
+        more = {"enum": list(self.choices), "minimum": self.minimum, "maximum": self.maximum, "default": self.default}
+        given = {name: value for name, value in more.items() if value not in (None, (), [])}
+        return kind | {"description": self.help} | given
 
     def read(self, value: object) -> Any:
         """The value as the tool wants it; `BadInput` says what is wrong with it."""
