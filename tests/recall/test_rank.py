@@ -29,10 +29,16 @@ DAY = 24 * HOUR
 NOTHING = "Nothing of note was said here."
 
 
+def said(id_: int | str, seq: int | None, at: float, *texts: str, speaker: str = "") -> Hit:
+    """A message or a summary of one conversation, by its passages."""
+    passages = [Passage(text, number) for number, text in enumerate(texts)]
+    return Hit(id_, 1, seq, at, speaker=speaker, passages=passages)
+
+
 def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 60.0) -> WeighedPassages:
     """Texts as the messages of one conversation, id and seq from 0, one a minute."""
     query = parse_query(question)
-    candidates = [Passage(at, 1, at, at * pace, text) for at, text in enumerate(texts)]
+    candidates = [said(at, at, at * pace, text) for at, text in enumerate(texts)]
     return weigh(query, candidates, rows, (0,) * len(query.terms))
 
 
@@ -79,7 +85,7 @@ def test_words_side_by_side_come_first() -> None:
 def test_an_answer_borrows_from_the_question_before_it() -> None:
     query = parse_query("what did Anna adopt")
     texts = {4: "Anna, did you adopt anything?", 5: "Yes, Anna here: a puppy!", 90: "Anna is here"}
-    rows = [Passage(seq, 1, seq, seq * 60.0, text) for seq, text in texts.items()]
+    rows = [said(seq, seq, seq * 60.0, text) for seq, text in texts.items()]
     hits = rank(weigh(query, rows, 100, (40, 1)))
     assert [hit.id for hit in hits] == [4, 5, 90]
 
@@ -112,9 +118,9 @@ def test_a_long_text_borrows_little() -> None:
 def test_a_good_hit_lifts_its_session() -> None:
     query = parse_query("zebra crossing party")
     rows = [
-        Passage(1, 1, 1, 0.0, "the zebra crossing party"),
-        Passage(2, 1, 20, HOUR / 2, "a party"),
-        Passage(3, 1, 300, 9 * DAY, "a party"),
+        said(1, 1, 0.0, "the zebra crossing party"),
+        said(2, 20, HOUR / 2, "a party"),
+        said(3, 300, 9 * DAY, "a party"),
     ]
     hits = rank(weigh(query, rows, 100, (1, 1, 5)))
     assert [hit.id for hit in hits] == [1, 2, 3]
@@ -122,20 +128,20 @@ def test_a_good_hit_lifts_its_session() -> None:
 
 def test_the_best_passage_speaks_for_a_long_message() -> None:
     query = parse_query("zebra crossing")
-    rows = [Passage(1, 1, 1, 0.0, text, at) for at, text in enumerate([NOTHING, "a zebra", "zebra crossing", "a"])]
+    rows = [said(1, 1, 0.0, NOTHING, "a zebra", "zebra crossing", "a")]
     (hit,) = rank(weigh(query, rows, 10, (2, 1)))
     assert hit.matched == ("zebra", "crossing")
 
 
 def test_words_in_different_passages_of_a_message_are_all_there() -> None:
     query = parse_query("zebra crossing")
-    rows = [Passage(1, 1, 1, 0.0, "a zebra", 0), Passage(1, 1, 1, 0.0, "a crossing", 9)]
+    rows = [said(1, 1, 0.0, "a zebra", *[NOTHING] * 8, "a crossing")]
     assert rank(weigh(query, rows, 10, (1, 1)))[0].tier == 0
 
 
 def test_summaries_are_ranked_by_themselves() -> None:
     query = parse_query("zebra crossing")
-    rows = [Passage("sum_a", 1, None, 0.0, "a zebra"), Passage("sum_b", 1, None, 0.0, "a zebra crossing")]
+    rows = [said("sum_a", None, 0.0, "a zebra"), said("sum_b", None, 0.0, "a zebra crossing")]
     found = weigh(query, rows, 10, (2, 1))
     assert missing_places(found) == []
     assert [hit.id for hit in rank(found)] == ["sum_b", "sum_a"]
@@ -151,7 +157,7 @@ def test_the_time_that_is_asked_about_lifts_and_never_excludes() -> None:
 def test_a_message_by_the_one_whom_the_question_names_comes_first() -> None:
     query = parse_query("Where does Ada keep her kayak?")
     texts = [("bob", "Ada, you keep a kayak?"), ("ada", "A kayak, Ada says, is what I keep"), ("ada", "We met.")]
-    rows = [Passage(at, 1, at, at * DAY, text, speaker=speaker) for at, (speaker, text) in enumerate(texts)]
+    rows = [said(at, at, at * DAY, text, speaker=speaker) for at, (speaker, text) in enumerate(texts)]
     found = weigh(query, rows, 100, (0,) * len(query.terms))
     assert rank(found)[0].id == 1
     assert found.speaker == "ada"
@@ -163,7 +169,7 @@ def test_the_places_of_a_question_for_several_things_are_not_all_taken_by_one_se
     texts = ["I read a book, a good book"] * 9 + ["We read it, the third book"]
     for question, others in (("Which books did we read?", 9), ("Which book did we read?", 0)):
         query = parse_query(question)
-        rows = [Passage(at, 1, at, at * 60.0 + (at > 8) * DAY, text) for at, text in enumerate(texts)]
+        rows = [said(at, at, at * 60.0 + (at > 8) * DAY, text) for at, text in enumerate(texts)]
         hits = rank(weigh(query, rows, 100, (0,) * len(query.terms)))
         alone = next(place for place, hit in enumerate(hits) if hit.id == 9)
         assert (alone < 9) == (others == 9)

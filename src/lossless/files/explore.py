@@ -98,44 +98,38 @@ def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
 
 
+#: What an image begins with, where its width and height stand, and how.
+_SIZES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR", re.DOTALL), ">II", 16),
+    (re.compile(rb"GIF8[79]a"), "<HH", 6),
+    (re.compile(rb"BM"), "<ii", 18),
+    (re.compile(rb"RIFF.{4}WEBPVP8 ", re.DOTALL), "<HH", 26),
+)
+
+
 def dimensions(data: bytes) -> tuple[int, int] | None:
     """Width and height of an image from its header, or None."""
     try:
-        if data.startswith(b"\x89PNG\r\n\x1a\n") and data[12:16] == b"IHDR":
-            return struct.unpack(">II", data[16:24])
-        if data.startswith((b"GIF87a", b"GIF89a")):
-            return struct.unpack("<HH", data[6:10])
-        if data.startswith(b"BM"):
-            width, height = struct.unpack("<ii", data[18:26])
-            return width, abs(height)
-        if data.startswith(b"\xff\xd8"):
-            at = 2
-            while at + 9 < len(data) and data[at] == 0xFF:
-                if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
-                    height, width = struct.unpack(">HH", data[at + 5 : at + 9])
-                    return width, height
-                at += 2 + max(struct.unpack(">H", data[at + 2 : at + 4])[0], 2)
-            return None
-        if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-            return _webp_size(data)
+        for beginning, layout, at in _SIZES:
+            if beginning.match(data):
+                width, height = struct.unpack_from(layout, data, at)
+                return (width & 0x3FFF, height & 0x3FFF) if data[:4] == b"RIFF" else (width, abs(height))
+        at = 2 if data.startswith(b"\xff\xd8") else len(data)
+        while at + 9 < len(data) and data[at] == 0xFF:
+            if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+                height, width = struct.unpack_from(">HH", data, at + 5)
+                return width, height
+            at += 2 + max(struct.unpack_from(">H", data, at + 2)[0], 2)
     except struct.error:
         return None
+    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
     svg = _SVG.search(data[:4096])
     sides = {side: round(float(number)) for side, number in _SVG_SIZE.findall(svg[0])} if svg else {}
     return (sides[b"width"], sides[b"height"]) if len(sides) == 2 else None
-
-
-def _webp_size(data: bytes) -> tuple[int, int] | None:
-    chunk = data[12:16]
-    if chunk == b"VP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    if chunk == b"VP8 ":
-        width, height = struct.unpack("<HH", data[26:30])
-        return width & 0x3FFF, height & 0x3FFF
-    if chunk == b"VP8L":
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    return None
 
 
 # --- source code ----------------------------------------------------------------------------------------------

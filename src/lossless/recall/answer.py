@@ -211,11 +211,7 @@ def _ids(members: Iterable[AnswerCandidate]) -> tuple[str, ...]:
 
 
 def split_tokens(token_cap: int, count: int) -> list[int]:
-    """A cap split evenly; the first ones get what does not divide.
-
-    >>> split_tokens(4000, 3)
-    [1334, 1333, 1333]
-    """
+    """A cap split evenly; the first ones get what does not divide."""
     share, rest = divmod(max(0, token_cap), count)
     return [share + (1 if n < rest else 0) for n in range(count)]
 

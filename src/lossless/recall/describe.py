@@ -13,16 +13,6 @@ from lossless.model.times import state_time
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
 from lossless.recall import scope as recall_scope
-from lossless.recall.results import (
-    MAX_RESULT_CHARS,
-    Reference,
-    TextBudget,
-    format_moment,
-    format_span,
-    message_text,
-    parse_reference,
-    part_label,
-)
 from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
@@ -32,6 +22,7 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.context import Summary
     from lossless.model.messages import StoredFile
+    from lossless.recall.results import TextBudget
     from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.views import LineageNode
@@ -182,13 +173,13 @@ def _line_starts(read: ReadAt) -> Iterator[int]:
 _MOST_BRANCHES = 100
 _NO_CAP = 1 << 40
 #: The longest description, with a note before it; and content so short that it need not be measured.
-_LONGEST = MAX_RESULT_CHARS - 800
+_LONGEST = results.MAX_RESULT_CHARS - 800
 _SURELY_FITS = 12_000
 
 
 def describe(
     archive: Archive,
-    reference: Reference | str,
+    reference: results.Reference | str,
     scope: Scope,
     now: datetime,
     request: DescribeRequest | None = None,
@@ -198,7 +189,7 @@ def describe(
 
     `NotFound` for an id that is not there or not in scope, `GrantError` beyond the grant.
     """
-    named = parse_reference(reference) if isinstance(reference, str) else reference
+    named = results.parse_reference(reference) if isinstance(reference, str) else reference
     request = request or DescribeRequest()
     archive = archive.within(scope.conversation_ids)
     if scope.grant is not None:
@@ -215,9 +206,9 @@ def describe(
         """With less content when all of it together would be longer than a tool may return."""
         limit = min(cap or _NO_CAP, request.token_cap or _NO_CAP) if named.kind != "summary" else _NO_CAP
         with archive.reading():
-            found = read(TextBudget(limit))
+            found = read(results.TextBudget(limit))
             over = len(str(found)) - _LONGEST if len(found.page.text) > _SURELY_FITS else 0
-            return found if over <= 0 else read(TextBudget(limit, len(found.page.text) - over))
+            return found if over <= 0 else read(results.TextBudget(limit, len(found.page.text) - over))
 
     grant = None if named.kind == "summary" else scope.grant
     return recall_scope.read_and_charge(archive, grant, now, fitted, lambda found: estimate_tokens(found.page.text))
@@ -244,7 +235,7 @@ def _describe_summary(
         f"LCM_SUMMARY {summary.id}",
         f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} tok={summary.tokens} "
         f"descTok={summary.descendant_tokens} srcTok={summary.source_message_tokens} desc={summary.descendant_count} "
-        f"range={format_span(summary.earliest_at, summary.latest_at)} budgetCap={cap}",
+        f"range={results.format_span(summary.earliest_at, summary.latest_at)} budgetCap={cap}",
         f"parents {_listed(summary.source_ids)} (sources: what it was made of)",
         f"children {_listed(used_in)} (used in: what was made of it)",
         *([f"messages {format_id_ranges(messages)}"] if messages else []),
@@ -285,7 +276,7 @@ def _branch(node: LineageNode, level: int, source_of: str | None, cap: int) -> t
     line = (
         f"d{level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
         f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "
-        f"range={format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
+        f"range={results.format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
         f"budget[s={small_fits},m={large_fits}]"
     )
     return line, {
@@ -347,8 +338,8 @@ def _describe_message(
     place = stored.conversation_id, stored.seq
     before, after = (next(iter(side(*place)), None) for side in (views.ids_before, views.ids_after))
     leaf = archive.summaries.covering([message_id]).get(message_id)
-    page = _text_page(name, message_text(message), request.cursor, budget)
-    versions, parts = archive.versions.of(message_id), [part_label(part) for part in message.parts]
+    page = _text_page(name, results.message_text(message), request.cursor, budget)
+    versions, parts = archive.versions.of(message_id), [results.part_label(part) for part in message.parts]
     shown = [
         {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
         for version in versions[-_MOST_LINES:]
@@ -356,7 +347,7 @@ def _describe_message(
     lines = [
         f"LCM_MESSAGE {name}",
         f"meta conv={stored.conversation_id} seq={stored.seq} role={message.role} tok={message.tokens} "
-        f"at={format_moment(stored.created_at)}",
+        f"at={results.format_moment(stored.created_at)}",
         f"leaf {leaf or 'none (not folded)'}",
         f"neighbours before={_ref(before)} after={_ref(after)}",
         *([f"file {stored.file_id}"] if stored.file_id else []),
@@ -365,7 +356,7 @@ def _describe_message(
         *([f"- and {len(parts) - _MOST_LINES} more"] if len(parts) > _MOST_LINES else []),
         *(["versions (no longer what it says)"] if versions else []),
         *(
-            f"- {one['kind']} {format_moment(version.at)}: {' '.join(one['content'].split())}"
+            f"- {one['kind']} {results.format_moment(version.at)}: {' '.join(one['content'].split())}"
             for one, version in zip(shown, versions[-_MOST_LINES:], strict=True)
         ),
         *([f"- and {len(versions) - _MOST_LINES} older ones"] if len(versions) > _MOST_LINES else []),
@@ -465,7 +456,7 @@ def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str
         f"**Name:** {stored.name or 'unnamed'}",
         f"**Type:** {stored.mime or 'unknown'}",
         f"**Size:** {'unknown' if stored.byte_size is None else f'{stored.byte_size:,} bytes'}",
-        f"**Created:** {format_moment(stored.created_at)}",
+        f"**Created:** {results.format_moment(stored.created_at)}",
         *("", "## Exploration Summary", ""),
         (stored.exploration_summary or "none").strip()[:_MOST_SUMMARY_CHARS],
         *("", "## Content", ""),

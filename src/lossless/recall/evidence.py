@@ -19,17 +19,7 @@ from lossless.model.messages import sender_name
 from lossless.model.search_text import WORD, fold_text, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
-from lossless.recall import rank
-from lossless.recall.query import (
-    ASKS_ORDER,
-    asks_course,
-    find_times,
-    narrowest_time,
-    parse_query,
-    phrases,
-    time_range,
-    word_list,
-)
+from lossless.recall import query, rank
 from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
@@ -41,7 +31,6 @@ if TYPE_CHECKING:
     from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
-    from lossless.recall.query import MentionedTime, TermFinder
     from lossless.recall.rank import Hit
     from lossless.recall.results import SearchResult
     from lossless.recall.scope import Grep, Scope
@@ -49,7 +38,7 @@ if TYPE_CHECKING:
     from lossless.store.search import AnyText
 
 #: Words that make a time relative to the day on which they were said.
-_RELATIVE = phrases("is relative to a day")
+_RELATIVE = query.phrases("is relative to a day")
 _MOST_DATES = 2
 _NEWEST = " newest word on it; the rest in order of time:"
 _OPENING = "Open one with lcm_describe (id: msg#… or sum_…); lcm_expand_query reads around it."
@@ -154,7 +143,7 @@ def mentioned_days(text: str, said_at: datetime) -> str:
 def _mentioned_days(text: str, said_at: datetime, _zone: tzinfo | None) -> str:
     """Cached, because a quotation stays in many prompts; one moment has another date in another zone."""
     known: list[str] = []
-    for spoken in find_times(text, said_at):
+    for spoken in query.find_times(text, said_at):
         words = text[spoken.start : spoken.end]
         if _RELATIVE.search(words) and len(known) < _MOST_DATES:
             last = spoken.before.toordinal() - 1
@@ -221,7 +210,7 @@ _POOL = 300
 #: Fewer tokens than this are left empty.
 _LEAST_TOKENS = 24
 #: Words that ask for whatever was said or done.
-_WHATEVER = word_list("words for whatever was said")
+_WHATEVER = query.word_list("words for whatever was said")
 _IN_ORDER = "In order of time."
 #: How much more a message of the running session counts where all conversations are looked at.
 _NEAR = 1.2
@@ -244,7 +233,7 @@ def recall(
     of the words in which it was asked (`asks`).
     """
     archive = archive.within(scope.conversation_ids)
-    spoken = narrowest_time(question[:MAX_PATTERN_CHARS], now)
+    spoken = query.narrowest_time(question[:MAX_PATTERN_CHARS], now)
     if spoken is not None and _asks_only_when(question, now):
         topics = recent(archive, scope, question, max_tokens, now, asking).topics
         evidence = tuple(item for topic in topics for item in topic.quotes)
@@ -253,8 +242,8 @@ def recall(
     words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
     ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
-    asks_order = spoken is None and ASKS_ORDER.search(question) is not None
-    in_order = asks_order or (spoken is None and asks_course(question))
+    asks_order = spoken is None and query.ASKS_ORDER.search(question) is not None
+    in_order = asks_order or (spoken is None and query.asks_course(question))
     notes = [note, _IN_ORDER if asks_order and ranked else ""]
     notes += [f"msg#{later} is newer than msg#{earlier} on the same matter." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
@@ -313,7 +302,7 @@ def _rank_messages(
     archive: Archive,
     scope: Scope,
     words: rank.WordSearch,
-    spoken: MentionedTime | None,
+    spoken: query.MentionedTime | None,
     now: datetime,
     asking: frozenset[int],
     asks: tuple[str, ...],
@@ -338,7 +327,7 @@ def _rank_messages(
     return ordered, weights, newer
 
 
-def _quotes(whole: str, finder: TermFinder, weights: Sequence[float], size: int, budget: int) -> Iterator[str]:
+def _quotes(whole: str, finder: query.TermFinder, weights: Sequence[float], size: int, budget: int) -> Iterator[str]:
     """What may be quoted of a text, the most first: all of it, its best piece, as much of that as fits."""
     if len(whole) <= WHOLE_MESSAGE_CHARS:
         yield whole
@@ -355,12 +344,12 @@ def _cut_out(whole: str, start: int, end: int) -> str:
 
 def _asks_only_when(question: str, now: datetime) -> bool:
     rest = question
-    for spoken in reversed(find_times(question, now)):
+    for spoken in reversed(query.find_times(question, now)):
         rest = rest[: spoken.start] + rest[spoken.end :]
     return not {fold_text(word) for word in _topics(rest)} - _WHATEVER
 
 
-def _note(question: str, spoken: MentionedTime | None) -> str:
+def _note(question: str, spoken: query.MentionedTime | None) -> str:
     if spoken is None:
         return ""
     words = " ".join(question[spoken.start : spoken.end].split())
@@ -379,10 +368,10 @@ _LEAST_SHARE = 0.1
 _MOST_QUOTABLE, _MOST_MISSES, _READ_AT_ONCE = 120, 8, 40
 _FRAME_TOKENS = 64
 
-_ASKS, _ASKS_PAST = phrases("begins a question", start=r"\s*"), phrases("asks for what was")
-_ASKS_THE_MODEL = phrases("asks the model")
+_ASKS, _ASKS_PAST = query.phrases("begins a question", start=r"\s*"), query.phrases("asks for what was")
+_ASKS_THE_MODEL = query.phrases("asks the model")
 #: Words of greetings, thanks, feelings and requests, which say nothing about a topic.
-_SMALL_TALK = word_list("small talk")
+_SMALL_TALK = query.word_list("small talk")
 
 
 def unasked_evidence(
@@ -404,7 +393,7 @@ def unasked_evidence(
     if not (topics := _topics(question)):
         return ()
     archive = archive.within(scope.conversation_ids)
-    spoken = narrowest_time(question, now)
+    spoken = query.narrowest_time(question, now)
     where = SearchScope(scope.conversation_ids)
     search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
     found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
@@ -459,14 +448,14 @@ def _hit_texts(
 
 def _topics(question: str) -> frozenset[str]:
     stop = stop_words(WORD.findall(fold_text(question))) | _SMALL_TALK
-    return frozenset(term.text for term in parse_query(question).asked if fold_text(term.text) not in stop)
+    return frozenset(term.text for term in query.parse_query(question).asked if fold_text(term.text) not in stop)
 
 
 def _is_about(question: str, weights: Mapping[str, float], hits: Sequence[Hit], *, is_dated: bool) -> bool:
     shared = [[weight for word in set(hit.matched) if (weight := weights.get(word, 0.0)) > 0] for hit in hits]
     best = max(shared, key=sum, default=[])
     asks = "?" in question or _ASKS.match(question) is not None
-    if _ASKS_PAST.search(question) or asks_course(question) or (asks and not _ASKS_THE_MODEL.search(question)):
+    if _ASKS_PAST.search(question) or query.asks_course(question) or (asks and not _ASKS_THE_MODEL.search(question)):
         return bool(best) and (is_dated or sum(best) >= _LEAST_FOR_QUESTION)
     return len(best) >= _LEAST_WORDS and sum(best) >= _LEAST_FOR_WORDS
 
@@ -562,7 +551,7 @@ def recent(
 
     Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
     """
-    archive, span = archive.within(scope.conversation_ids), time_range(when[:MAX_PATTERN_CHARS], now)
+    archive, span = archive.within(scope.conversation_ids), query.time_range(when[:MAX_PATTERN_CHARS], now)
     if span is None:
         raise BadInput(_NO_TIME)
     since, before = span

@@ -76,18 +76,10 @@ NEIGHBOURS_OF = 30
 
 @dataclass(slots=True)
 class Passage:
-    """A passage that may share a term with the question. A summary has no `seq`: it has no neighbours."""
+    """A passage that may share a term with the question."""
 
-    id: int | str
-    conversation_id: int
-    seq: int | None
-    #: When it was said, in seconds since 1970.
-    at: float
     text: str
     number: int = 0
-    is_users: bool = False
-    #: Who said it, in folded letters, where that is known.
-    speaker: str = ""
     tokens: int = 0
     #: The worth of each term in it, before the term's weight, and what its terms' being close together adds.
     values: dict[int, float] = field(default_factory=dict)
@@ -98,22 +90,26 @@ class Passage:
 
 @dataclass(slots=True)
 class Hit:
-    """A message or summary in the order of the answer."""
+    """A message or a summary, a candidate at first, then in the order of the answer. A summary has no `seq`."""
 
     id: int | str
     conversation_id: int
     seq: int | None
+    #: When it was said, in seconds since 1970.
     at: float
     #: Comparable within one search only; about 1 when each term stands there once.
     score: float = 0.0
-    #: The terms in its own text, as they were asked; none when only its neighbours have terms of the question.
+    is_users: bool = False
+    #: Who said it, in folded letters, where that is known.
+    speaker: str = ""
+    #: Its passages with terms of the question; none when only its neighbours have any.
+    passages: list[Passage] = field(default_factory=list)
+    tokens: int = 0
+    #: The terms in its own text, as they were asked.
     matched: tuple[str, ...] = ()
     #: 0 when all that was asked for is in its own text, 1 when what is required is, else 2; `ECHO_LIMIT` for an echo.
     tier: int = 2
-    tokens: int = 0
-    speaker: str = ""
     session: int = 0
-    passages: list[Passage] = field(default_factory=list)
     #: The best value of each term over its passages, what it may borrow from around it, and what its questions lend.
     own: dict[int, float] = field(default_factory=dict)
     borrowed: dict[int, float] = field(default_factory=dict)
@@ -122,10 +118,11 @@ class Hit:
 
 def missing_places(weighed: WeighedPassages) -> list[SeqPlace]:
     """The places around the best candidates that are no candidates themselves: fetch them as neighbours."""
-    known = {(text.conversation_id, text.seq) for text in weighed.texts}
-    best = sorted(weighed.texts, key=lambda text: -weighed.worth(text.values))[:NEIGHBOURS_OF]
+    known = {(hit.conversation_id, hit.seq) for hit in weighed.hits}
+    found = [(weighed.worth(passage.values), hit) for hit in weighed.hits for passage in hit.passages]
+    best = [hit for _, hit in sorted(found, key=lambda one: -one[0])[:NEIGHBOURS_OF]]
     steps = range(-len(NEIGHBOUR_SHARES), len(NEIGHBOUR_SHARES) + 1)
-    around = ((text.conversation_id, text.seq + step) for text in best if text.seq is not None for step in steps)
+    around = ((hit.conversation_id, hit.seq + step) for hit in best if hit.seq is not None for step in steps)
     return [place for place in dict.fromkeys(around) if place[1] >= 0 and place not in known]
 
 
@@ -141,15 +138,12 @@ def rank(
 
     `spoken` is the time that the question speaks of; it lifts, it never excludes.
     """
-    found: dict[int | str, Hit] = {}
-    for text in weighed.texts:
-        hit = found.get(text.id)
-        if hit is None:
-            hit = Hit(text.id, text.conversation_id, text.seq, text.at, tokens=text.tokens, speaker=text.speaker)
-            found[text.id] = hit
-        hit.passages.append(text)
-        _lend(text.values, hit.own, 1.0)
-        _lend(text.asked, hit.asked, 1.0)
+    found = {hit.id: replace(hit, own={}, borrowed={}, asked={}) for hit in weighed.hits}
+    for hit in found.values():
+        hit.tokens = hit.passages[0].tokens
+        for passage in hit.passages:
+            _lend(passage.values, hit.own, 1.0)
+            _lend(passage.asked, hit.asked, 1.0)
     for near in neighbours:
         found.setdefault(near.id, near)
     by_place = {(hit.conversation_id, hit.seq): hit for hit in found.values() if hit.seq is not None}
@@ -218,7 +212,7 @@ def _score(hits: Collection[Hit], weighed: WeighedPassages, spoken: MentionedTim
             hit.score *= SPEAKER_WEIGHT
         own = hit.own.keys()
         # In an answer, having all words says little where it is asked what the user said.
-        is_beside = weighed.query.is_own and bool(hit.passages) and not hit.passages[0].is_users
+        is_beside = weighed.query.is_own and bool(hit.passages) and not hit.is_users
         hit.tier = 0 if needed <= own and not is_beside else 1 if required <= own else 2
         if own:
             hit.matched = tuple(terms[index].text for index in sorted(own) if not terms[index].share)
@@ -238,11 +232,11 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
                 _lend(other.values, values, part)
         _lend(text.values, values, 1.0)
         share = 1.0
-        if text.is_users and weighed.query.is_own:
+        if hit.is_users and weighed.query.is_own:
             share = OWN_WEIGHT * (1 + min(1.0, len(_SPECIFIC.findall(text.text, 0, _OPENING_CHARS)) / _MANY_SPECIFICS))
-        if text.is_users and weighed.query.asks_wishes and _WISH.search(text.text):
+        if hit.is_users and weighed.query.asks_wishes and _WISH.search(text.text):
             share *= WISH_WEIGHT
-        if text.is_users and not weighed.has_model and not _PERSONAL.search(text.text):
+        if hit.is_users and not weighed.has_model and not _PERSONAL.search(text.text):
             share *= IMPERSONAL_WEIGHT
         scores.append((weighed.worth(values) + text.closeness) * share)
     return max(scores)
@@ -295,7 +289,7 @@ class WeighedPassages:
 
     query: Query
     weights: tuple[float, ...]
-    texts: tuple[Passage, ...]
+    hits: tuple[Hit, ...]
     #: The one speaker whom the question names.
     speaker: str | None
     #: What all that was asked weighs.
@@ -314,27 +308,29 @@ class WeighedPassages:
 
 
 def weigh(
-    query: Query, candidates: Iterable[Passage], rows: int, counts: Sequence[int], finder: TermFinder | None = None
+    query: Query, candidates: Iterable[Hit], rows: int, counts: Sequence[int], finder: TermFinder | None = None
 ) -> WeighedPassages:
     """Look for the terms in each candidate, and weigh them by how rare they are: in how many index rows of the scope,
     out of `rows`, each of them is.
     """
-    finder = finder or TermFinder(query.terms)
-    found = [(candidate, finder.find(candidate.text, _MOST)) for candidate in candidates]
-    for candidate, _ in found:
-        candidate.tokens = estimate_tokens(candidate.text)
-    average = max(1.0, sum(candidate.tokens for candidate, _ in found) / max(1, len(found)))
-    weights = _weights(query, rows, counts, [hits for _, hits in found])
-    for candidate, hits in found:
-        if hits:
-            is_asked = query.is_own and candidate.is_users  # then what is asked is what is meant
-            _weigh_passage(candidate, hits, candidate.tokens / average, weights, has_answer=not is_asked)
+    finder, hits = finder or TermFinder(query.terms), list(candidates)
+    found = [(hit, passage, finder.find(passage.text, _MOST)) for hit in hits for passage in hit.passages]
+    for _, passage, _ in found:
+        passage.tokens = estimate_tokens(passage.text)
+    average = max(1.0, sum(passage.tokens for _, passage, _ in found) / max(1, len(found)))
+    weights = _weights(query, rows, counts, [spots for _, _, spots in found])
+    for hit, passage, spots in found:
+        if spots:
+            is_asked = query.is_own and hit.is_users  # then what is asked is what is meant
+            _weigh_passage(passage, spots, passage.tokens / average, weights, has_answer=not is_asked)
     asked = {form[0] for term in query.terms for form in term.forms if len(form) == 1}
-    named = {candidate.speaker for candidate, _ in found if not asked.isdisjoint(candidate.speaker.split())}
+    named = {hit.speaker for hit in hits if not asked.isdisjoint(hit.speaker.split())}
     speaker = named.pop() if len(named) == 1 else None
-    has_model = any(not candidate.is_users for candidate, _ in found)
+    has_model = any(not hit.is_users for hit in hits)
     whole = sum(weight for weight, term in zip(weights, query.terms, strict=True) if not term.share)
-    return WeighedPassages(query, weights, tuple(text for text, hits in found if hits), speaker, whole, has_model)
+    for hit in hits:
+        hit.passages = [passage for passage in hit.passages if passage.values]
+    return WeighedPassages(query, weights, tuple(hit for hit in hits if hit.passages), speaker, whole, has_model)
 
 
 def _weigh_passage(
@@ -551,7 +547,7 @@ def related_terms(terms: Sequence[Term]) -> tuple[Term, ...]:
 def _rare_terms(words: WordSearch, query: Query, hits: Sequence[Hit]) -> tuple[Term, ...]:
     """The rare words of the best hits, which other messages on the same matter may have."""
     asked = {stem(form[0]) for term in query.terms for form in term.forms if len(form) == 1}
-    best = [hit.passages[0].text for hit in hits if hit.own and (hit.passages[0].is_users or not query.is_own)]
+    best = [hit.passages[0].text for hit in hits if hit.own and (hit.is_users or not query.is_own)]
     worth: dict[str, float] = {}
     said: dict[str, str] = {}
     for place, text in enumerate(best[:_BEST_HITS]):
@@ -587,7 +583,7 @@ def _rank_terms(words: WordSearch, query: Query, what: TextKind) -> RankedHits:
         texts = search.summaries(dict.fromkeys(id_ for (id_,) in found))
     texts = [*texts, *unindexed_texts(words, what)]
     fresh = current_texts(words.archive, texts)
-    candidates = [one for text, whole in fresh for one in _candidates(text, whole, starts.get(text.id, (None,)))]
+    candidates = [_candidate(text, whole, starts.get(text.id, (None,))) for text, whole in fresh]
     echoes = search.echoes(text.id for text, _ in fresh if isinstance(text.id, int))
     weighed = weigh(query, (one for one in candidates if one.id not in echoes), rows, counts, finder)
     near = [
@@ -609,7 +605,7 @@ def _wants_wishes(words: WordSearch, hits: Sequence[Hit]) -> bool:
     query = words.query
     if query.asks_wishes or words.most_rows is not None:
         return query.asks_wishes or (query.is_request and bool(hits))
-    has_model = any(hit.passages and not hit.passages[0].is_users for hit in hits)
+    has_model = any(hit.passages and not hit.is_users for hit in hits)
     return has_model and query.spread > COURSE_SPREAD and not query.is_past
 
 
@@ -658,18 +654,15 @@ def _speaker(sender: str | None, text: str) -> str:
     return fold_text(sender_name(sender) or (opening.group(1) if opening else ""))
 
 
-def _candidates(text: AnyText, whole: str, starts: Iterable[int | None]) -> list[Passage]:
-    seq = text.seq if isinstance(text, MessageText) else None
-    is_users = isinstance(text, MessageText) and text.role == "user"
-    speaker = _speaker(text.sender, whole) if isinstance(text, MessageText) else ""
-    spans = passages(whole) if seq is not None and len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
-    if len(spans) < 2:
-        return [Passage(text.id, text.conversation_id, seq, text.at / 1000, whole, 0, is_users, speaker)]
+def _candidate(text: AnyText, whole: str, starts: Iterable[int | None]) -> Hit:
+    hit, spans = _empty_hit(text), list[tuple[int, int]]()
+    if isinstance(text, MessageText):
+        hit.is_users, hit.speaker = text.role == "user", _speaker(text.sender, whole)
+        spans = passages(whole) if len(whole) > PASSAGE_CHARS_DENSE and text.digest else []
     numbers = {start: number for number, (start, _) in enumerate(spans)}
-    return [
-        Passage(text.id, text.conversation_id, seq, text.at / 1000, whole[slice(*spans[n])], n, is_users, speaker)
-        for n in sorted({numbers.get(start or 0, 0) for start in starts})
-    ]
+    chosen = sorted({numbers.get(start or 0, 0) for start in starts})
+    hit.passages = [Passage(whole[slice(*spans[n])], n) for n in chosen] if len(spans) > 1 else [Passage(whole)]
+    return hit
 
 
 def current_texts(archive: Archive, texts: Iterable[AnyText]) -> list[tuple[AnyText, str]]:

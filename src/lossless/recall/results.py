@@ -365,13 +365,7 @@ def part_label(part: Part) -> str:
 
 
 def message_header(stored: StoredMessage) -> str:
-    """The line over a message: how it is named, who said it, when.
-
-    >>> from lossless.model.messages import Message, StoredMessage
-    >>> from datetime import UTC, datetime
-    >>> message_header(StoredMessage(12, 1, 7, Message("user", "hi"), datetime(2026, 1, 5, 9, tzinfo=UTC)))
-    '[msg#12 | user | 2026-01-05 09:00:00Z]'
-    """
+    """The line over a message: how it is named, who said it, when, as in `[msg#12 | user | 2026-01-05 09:00:00Z]`."""
     return f"[msg#{stored.id} | {stored.message.role} | {format_moment(stored.created_at)}]"
 
 
@@ -490,10 +484,6 @@ def parse_reference(text: str, *, numbers: bool = True) -> Reference:
     """The one thing that a text names; `BadInput` says what is wrong with it.
 
     `numbers`: whether a bare number is a message id.
-
-    >>> (str(parse_reference("[LCM Tool Output: file_0123456789abcdef | tool=exec | 1,234 bytes]")),
-    ...  str(parse_reference("msg:12")))
-    ('file_0123456789abcdef', 'msg#12')
     """
     stripped = text.strip().strip(_QUOTES).strip()
     if not stripped:

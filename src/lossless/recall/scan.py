@@ -211,15 +211,11 @@ class LiteralPattern:
 
 
 class RegexPrefilter:
-    """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on themselves alone.
+    """Passes the texts that a pattern can match, and some more; for patterns whose matches depend on nothing around."""
 
-    `harmless_chars` is how long a text may be for a search without a time limit.
-    """
-
-    def __init__(self, pattern: str, compiled: Any, harmless_chars: int) -> None:
+    def __init__(self, pattern: str, compiled: Any) -> None:
         written = "".join(_IN_ASCII.get(token, token) for token in _TOKEN.findall(pattern))
         self._any, self._ascii = compiled, compiled if written == pattern else regex.compile(written)
-        self._harmless = harmless_chars
         #: Whether it took so long that looking at each text is better.
         self.is_slow = False
 
@@ -231,7 +227,7 @@ class RegexPrefilter:
         row = 0
         while row < len(texts):
             try:
-                found = self._search(compiled, joined, starts[row])
+                found = compiled.search(joined, starts[row], timeout=_SECONDS, concurrent=True)
             except TimeoutError:
                 self.is_slow = True
                 yield from range(row, len(texts))
@@ -242,14 +238,6 @@ class RegexPrefilter:
             if row < len(texts):
                 yield row
             row += 1
-
-    def _search(self, compiled: Any, joined: str, start: int) -> Any:
-        if len(joined) <= self._harmless:
-            return compiled.search(joined, start)
-        began = time.monotonic()
-        found = compiled.search(joined, start, timeout=_SECONDS, concurrent=True)
-        self.is_slow |= time.monotonic() - began > _SECONDS
-        return found
 
 
 MAX_REGEX_CHARS = 4000
@@ -289,7 +277,7 @@ class Regex:
     def sieve(self) -> RegexPrefilter | None:
         """What passes texts that it can match; None where each has to be looked at on its own."""
         is_possible = self._compiled is not None and self.shape.is_local
-        return RegexPrefilter(self.pattern, self._compiled, self.shape.harmless_chars) if is_possible else None
+        return RegexPrefilter(self.pattern, self._compiled) if is_possible else None
 
     def find(self, text: str, seconds: float) -> tuple[int, int] | None:
         """Where it matches first, or None; `TimeoutError` when that cannot be said in time.
@@ -351,10 +339,6 @@ class RegexTraits:
 
     Gathers letters that must stand there, and counts what makes a search try again.
 
-    >>> RegexTraits(r"ERR-\\d+ (?:in|at) worker").needed, RegexTraits("(?i)Kick it off").needed
-    (('ERR-', ' worker'), ('t off',))
-    >>> RegexTraits("(a+)+b").harmless_chars
-    0
     >>> [RegexTraits(pattern).expanded_size for pattern in ("(?:ab{3}){9000}", "(?:a{1000}){1000}", "a{30000000}")]
     [36000, 1000000, 30000000]
     """

@@ -37,13 +37,11 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
-    from lossless.model.records import IngestHealth
     from lossless.recall.delegate import Delegate
     from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
-    from lossless.store.views import ArchiveTotals
 
 ParameterKind: TypeAlias = Literal["string", "integer", "boolean", "strings", "time"]
 Arguments: TypeAlias = Mapping[str, Any]
@@ -52,13 +50,7 @@ Arguments: TypeAlias = Mapping[str, Any]
 _LARGEST = 2**53
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _HUMP = re.compile(r"_([a-z])")
-_TYPES: dict[ParameterKind, dict[str, Any]] = {
-    "string": {"type": "string"},
-    "integer": {"type": "integer"},
-    "boolean": {"type": "boolean"},
-    "strings": {"type": "array", "items": {"type": "string"}},
-    "time": {"type": "string"},
-}
+_LIST = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,16 +73,10 @@ class Parameter:
 
     @property
     def schema(self) -> dict[str, Any]:
-        found: dict[str, Any] = dict(_TYPES[self.kind]) | {"description": self.help}
-        if self.choices:
-            found["enum"] = list(self.choices)
-        if self.minimum is not None:
-            found["minimum"] = self.minimum
-        if self.maximum is not None:
-            found["maximum"] = self.maximum
-        if self.default not in (None, ()):
-            found["default"] = self.default
-        return found
+        kind: dict[str, Any] = {"strings": _LIST, "time": {"type": "string"}}.get(self.kind, {"type": self.kind})
+        more = {"enum": list(self.choices), "minimum": self.minimum, "maximum": self.maximum, "default": self.default}
+        given = {name: value for name, value in more.items() if value not in (None, (), [])}
+        return kind | {"description": self.help} | given
 
     def read(self, value: object) -> Any:
         """The value as the tool wants it; `BadInput` says what is wrong with it."""
@@ -410,6 +396,13 @@ def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
 
 #: A title or a session key is shown up to so many characters.
 _NAME_CHARS = 80
+_STATUS = """\
+Kept: {conversations:,} conversations, {messages:,} messages ({messageTokens:,} tokens), {summaries:,} summaries, \
+{files:,} files.
+Last stored: {storedAgo}. Last compacted: {compactedAgo}.
+Seen {seen:,}, stored {stored:,}, ambiguous {ambiguous:,}, revised {revised:,}, likely {likely:,}. \
+Blocked conversations: {blocked}. Transcripts held back: {heldTranscripts}. Quarantined conversations: {quarantined}. \
+Sweeps put off: {sweepsPutOff}."""
 
 
 def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -422,7 +415,6 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     archive = box.archive.within(box.visible(caller))
     with archive.reading():
         totals, live = archive.listings.totals(), archive.listings.liveness()
-        held = len(archive.transcripts.held())
         newest = archive.listings.conversations(args["limit"]).rows
         own = None if caller.session is None else archive.conversations.find(caller.session)
     details: dict[str, Any] = {
@@ -440,7 +432,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         "likely": live.likely,
         "blocked": len(live.blocked),
         "quarantined": len(live.quarantined),
-        "heldTranscripts": held,
+        "heldTranscripts": len(archive.transcripts.held()),
         "sweepsPutOff": totals.pending,
         "conversationId": None if own is None else own.id,
         "newest": [
@@ -455,7 +447,8 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
             for row in newest
         ],
     }
-    lines = _status_lines(totals, live, held, box.clock())
+    stored, compacted = (_ago(at, box.clock()) for at in (live.last_stored_at, live.last_compacted_at))
+    lines = [_STATUS.format(**details, storedAgo=stored, compactedAgo=compacted)]
     if own is not None:
         lines.append(f"This session is conversation {own.id}.")
     lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
@@ -465,18 +458,6 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         counted = f"{row.message_count:,} messages, {row.summary_count:,} summaries"
         lines.append(f"{row.conversation_id}: {name}; {counted}, last {last}")
     return ToolCallResult("\n".join(lines), details)
-
-
-def _status_lines(totals: ArchiveTotals, live: IngestHealth, held: int, now: datetime) -> list[str]:
-    counts = totals.counts
-    return [
-        f"Kept: {counts.conversations:,} conversations, {counts.messages:,} messages "
-        f"({totals.message_tokens:,} tokens), {counts.summaries:,} summaries, {counts.files:,} files.",
-        f"Last stored: {_ago(live.last_stored_at, now)}. Last compacted: {_ago(live.last_compacted_at, now)}.",
-        f"Seen {live.seen:,}, stored {live.stored:,}, ambiguous {live.ambiguous:,}, revised {live.revised:,}, "
-        f"likely {live.likely:,}. Blocked conversations: {len(live.blocked)}. Transcripts held back: {held}. "
-        f"Quarantined conversations: {len(live.quarantined)}. Sweeps put off: {totals.pending}.",
-    ]
 
 
 def _ago(at: datetime | None, now: datetime) -> str:
