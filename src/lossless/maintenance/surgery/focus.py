@@ -317,8 +317,9 @@ def apply_focus(parts: EngineParts, plan: FocusPlan, made: FocusDraft) -> Operat
         return replace(step.log(work.conversation_id, change, (brief.id,)), action="focus")
 
 
-def plan_unfocus(archive: Archive, conversation_id: int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
+def plan_unfocus(parts: EngineParts, session: SessionRef | int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
     """The active brief, and the summaries that are shown again without it; BadInput when there is none."""
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
     with archive.reading():
         active = archive.prompts.active_brief(conversation_id)
         if active is None:
@@ -331,7 +332,7 @@ def unfocus(parts: EngineParts, session: SessionRef | int) -> OperationReport:
     """Deactivate the brief: the summaries that it replaced are shown again."""
     archive, conversation_id = parts.archive, parts.conversation_id(session)
     with applying(parts, "") as step:
-        active, _ = plan_unfocus(archive, conversation_id)
+        active, _ = plan_unfocus(parts, conversation_id)
         archive.prompts.deactivate_brief(conversation_id, step.now)
         tokens = token_sum(archive.context.items(conversation_id))
         detail = json.dumps({"brief": active.id, "previous": active.id})
@@ -339,8 +340,9 @@ def unfocus(parts: EngineParts, session: SessionRef | int) -> OperationReport:
         return step.log(conversation_id, change, (active.id,))
 
 
-def focus_status(archive: Archive, conversation_id: int) -> FocusStatus | None:
+def focus_status(parts: EngineParts, session: SessionRef | int) -> FocusStatus | None:
     """The newest brief of a conversation and how current it is; None when there never was one."""
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
     with archive.reading():
         briefs = archive.prompts
         found = briefs.newest_briefs(conversation_id)
