@@ -60,23 +60,14 @@ if TYPE_CHECKING:
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
-    from lossless.maintenance.repair import (
-        CleanPlan,
-        CleanReport,
-        RebuildPlan,
-        ReindexReport,
-    )
+    from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
     from lossless.maintenance.rotate import RotateReport, StartRotationReport
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
-    from lossless.maintenance.surgery.tool_outputs import (
-        EntryReplacement,
-        StubReport,
-        TranscriptGcReport,
-    )
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, StubReport, TranscriptGcReport
     from lossless.maintenance.verify import Verification
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, MessageItem, Summary

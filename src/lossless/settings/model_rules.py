@@ -151,12 +151,7 @@ class RecordList(ValueKind):
     """Records that a config file holds as a list of objects; `from_text` reads such a list from a variable."""
 
     def __init__(
-        self,
-        record: type,
-        word: str,
-        sentence: str,
-        item: ObjectKind,
-        from_text: Callable[[str], object] | None = None,
+        self, record: type, word: str, sentence: str, item: ObjectKind, from_text: Callable[[str], object] | None = None
     ) -> None:
         self.record, self.word, self.sentence, self.item, self.from_text = record, word, sentence, item, from_text
 
