@@ -54,9 +54,8 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.llm.completion import Completion, Prompt
-    from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
-    from lossless.maintenance.browse import PromptReport
+    from lossless.maintenance.browse import PromptReport, SessionStatus
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
@@ -146,9 +145,8 @@ _PUBLIC = {
     "lossless.ingest.transcripts.following": "PathSurvey TranscriptReport",
     "lossless.ingest.transcripts.reading": "Transcript",
     "lossless.llm.completion": "Completion Prompt",
-    "lossless.maintenance.admin": "SessionStatus",
     "lossless.maintenance.backup": "Backup",
-    "lossless.maintenance.browse": "PromptReport",
+    "lossless.maintenance.browse": "PromptReport SessionStatus",
     "lossless.maintenance.doctor": "Examination",
     "lossless.maintenance.forget": "ForgetReport",
     "lossless.maintenance.prune": "PruneFilter PrunePlan PruneReport SizeReport VacuumReport",

@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.llm.completion import Complete, Prompt
-    from lossless.maintenance.admin import Admin, SessionStatus
+    from lossless.maintenance.admin import Admin
     from lossless.maintenance.backup import Backup
+    from lossless.maintenance.browse import SessionStatus
     from lossless.maintenance.prompts import EvidenceMemory
     from lossless.maintenance.rotate import RotateReport, Rotation
     from lossless.maintenance.surgery.common import OperationReport
@@ -624,7 +625,7 @@ class Engine:
 
     def status(self, session: SessionRef) -> SessionStatus:
         """The state of a session: stored and seen messages, pending compaction, refusals and reasons."""
-        from lossless.maintenance.admin import session_status
+        from lossless.maintenance.browse import session_status
 
         conversation = self._parts.conversation(session)
         return session_status(self.archive, conversation, self.loop.debt(conversation.id))

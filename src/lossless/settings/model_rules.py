@@ -246,7 +246,7 @@ _OVERRIDE = ObjectKind(
         "freshTailCount": _POSITIVE,
         "leafChunkTokens": _POSITIVE,
     },
-    {"match": _MATCH.what, "contextThreshold": Number(0, 1).allowed()},
+    {"match": _MATCH.what, "contextThreshold": Number(0, 1).sentence},
 )
 _BOTH = "an object with both provider and model"
 _ROUTE = ObjectKind(
@@ -255,7 +255,7 @@ _ROUTE = ObjectKind(
 _PRICE = ObjectKind(
     f"an object with input and output, {_DOLLARS}",
     dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), Number(0)),
-    dict.fromkeys(("input", "output"), f"{Number(0).allowed()}, {_DOLLARS}"),
+    dict.fromkeys(("input", "output"), f"{Number(0).sentence}, {_DOLLARS}"),
 )
 SCOPES = TextList(
     "list of rules",

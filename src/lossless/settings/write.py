@@ -46,7 +46,7 @@ def set_value(
     setting = _setting(key)
     wanted = setting.read(value, "config set")
     if wanted is UNSET:
-        raise BadSetting(setting.key, shorten_value(value), "config set", setting.kind.allowed())
+        raise BadSetting(setting.key, shorten_value(value), "config set", setting.kind.sentence)
     old = _old_bytes(path)
     before = _given(path, parse_config(path, old or b""))
     preferred = setting.config_names[: setting.config_names.index(setting.key)]
@@ -111,7 +111,7 @@ def read_plain(setting: Setting, text: str) -> object:
         return text
     number = _plain_number(setting, text)
     if number is None:
-        raise ValueError(kind.allowed())
+        raise ValueError(kind.sentence)
     return int(number) if number == int(number) else number
 
 
