@@ -54,29 +54,19 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.following import PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.llm.completion import Completion, Prompt
-    from lossless.maintenance.admin import SessionStatus
     from lossless.maintenance.backup import Backup
-    from lossless.maintenance.browse import PromptReport
+    from lossless.maintenance.browse import PromptReport, SessionStatus
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.forget import ForgetReport
     from lossless.maintenance.prune import PruneFilter, PrunePlan, PruneReport, SizeReport, VacuumReport
-    from lossless.maintenance.repair import (
-        CleanPlan,
-        CleanReport,
-        RebuildPlan,
-        ReindexReport,
-    )
+    from lossless.maintenance.repair import CleanPlan, CleanReport, RebuildPlan, ReindexReport
     from lossless.maintenance.rotate import RotateReport, StartRotationReport
     from lossless.maintenance.surgery.common import BackupMaker, ContextDiff, OperationReport, PreviewItem
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, SplitSession, TransplantPlan
     from lossless.maintenance.surgery.rewriting import DraftedPlan, RewritePlan, SummaryDraft
-    from lossless.maintenance.surgery.tool_outputs import (
-        EntryReplacement,
-        StubReport,
-        TranscriptGcReport,
-    )
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, StubReport, TranscriptGcReport
     from lossless.maintenance.verify import Verification
     from lossless.model.budget import HistoryBudget
     from lossless.model.context import ContextItem, MessageItem, Summary
@@ -155,9 +145,8 @@ _PUBLIC = {
     "lossless.ingest.transcripts.following": "PathSurvey TranscriptReport",
     "lossless.ingest.transcripts.reading": "Transcript",
     "lossless.llm.completion": "Completion Prompt",
-    "lossless.maintenance.admin": "SessionStatus",
     "lossless.maintenance.backup": "Backup",
-    "lossless.maintenance.browse": "PromptReport",
+    "lossless.maintenance.browse": "PromptReport SessionStatus",
     "lossless.maintenance.doctor": "Examination",
     "lossless.maintenance.forget": "ForgetReport",
     "lossless.maintenance.prune": "PruneFilter PrunePlan PruneReport SizeReport VacuumReport",

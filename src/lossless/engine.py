@@ -6,7 +6,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from lossless.ingest.sessions import NewReport
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.llm.completion import Complete, Prompt
-    from lossless.maintenance.admin import Admin, SessionStatus
+    from lossless.maintenance.admin import Admin
     from lossless.maintenance.backup import Backup
+    from lossless.maintenance.browse import SessionStatus
     from lossless.maintenance.prompts import EvidenceMemory
     from lossless.maintenance.rotate import RotateReport, Rotation
     from lossless.maintenance.surgery.common import OperationReport
@@ -148,12 +149,7 @@ class Engine:
         """
         from lossless.ingest.run import append
 
-        session, items = as_session(session), list(messages)
-        if (reason := self._parts.no_writes(session)) is not None:
-            return _excluded_report(reason, len(items))
-        now, payloads = self.clock(), self._parts.payloads
-        with self.archive.writing():
-            return self._settled(append(self.archive, session, items, key=key, now=now, payloads=payloads))
+        return self._stored(session, messages, partial(append, key=key))
 
     def sync(
         self, session: Session | str, window: Iterable[MessageLike], *, key: str | None = None, whole: bool = False
@@ -164,18 +160,23 @@ class Engine:
         """
         from lossless.ingest.sync import sync
 
-        session, items, now = as_session(session), list(window), self.clock()
-        if (reason := self._parts.no_writes(session)) is not None:
-            return _excluded_report(reason, len(items))
-        zone, payloads = self._parts.timezone, self._parts.payloads
-        with self.archive.writing():
-            report = sync(self.archive, session, items, key=key, now=now, timezone=zone, payloads=payloads, whole=whole)
-            return self._settled(report)
+        return self._stored(session, window, partial(sync, key=key, timezone=self._parts.timezone, whole=whole))
 
-    def _settled(self, report: AppendReport) -> AppendReport:
-        """Follow-up work after storing: summaries of changed messages are extracted again."""
-        if report.changes_past and report.conversation_id is not None:
-            self._parts.extract_stale(report.quarantine_id or report.conversation_id)
+    def _stored(
+        self, session: Session | str, messages: Iterable[MessageLike], write: Callable[..., AppendReport]
+    ) -> AppendReport:
+        """What `write` stores of some messages; summaries of messages that changed are extracted again."""
+        from lossless.ingest.events import Skip
+        from lossless.ingest.run import AppendReport
+
+        session, items, now = as_session(session), list(messages), self.clock()
+        if (reason := self._parts.no_writes(session)) is not None:
+            return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(len(items))))
+        payloads = self._parts.payloads
+        with self.archive.writing():
+            report = write(self.archive, session, items, now=now, payloads=payloads)
+            if report.changes_past and report.conversation_id is not None:
+                self._parts.extract_stale(report.quarantine_id or report.conversation_id)
         return report
 
     bootstrap = forward(HostTranscripts, HostTranscripts.bootstrap)
@@ -623,7 +624,7 @@ class Engine:
 
     def status(self, session: SessionRef) -> SessionStatus:
         """The state of a session: stored and seen messages, pending compaction, refusals and reasons."""
-        from lossless.maintenance.admin import session_status
+        from lossless.maintenance.browse import session_status
 
         conversation = self._parts.conversation(session)
         return session_status(self.archive, conversation, self.loop.debt(conversation.id))
@@ -714,13 +715,6 @@ class Engine:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _excluded_report(reason: str, count: int) -> AppendReport:
-    from lossless.ingest.events import Skip
-    from lossless.ingest.run import AppendReport
-
-    return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(count)))
 
 
 @check_arguments

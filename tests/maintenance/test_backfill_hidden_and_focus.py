@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lossless.errors import BadInput
-from lossless.maintenance.surgery import dissolve, focus
+from lossless.maintenance.surgery import dissolve
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from lossless.model.context import NewSummary
 from tests.faults import dump
@@ -71,7 +71,7 @@ def test_undoing_folds_leaves_an_abandoned_branch_out(path: Path) -> None:
         branched(engine)
         out = hidden(engine)
         for _ in range(len(rows(engine, "SELECT 1 FROM context_log WHERE action = 'fold'"))):
-            work = dissolve.plan_undo(engine.archive, 1)
+            work = engine.surgery.plan_undo(1)
             done = engine.undo(HERE)
             assert done.tokens_after == engine.archive.context.tokens(1)
             entered = {item.id for item in engine.surgery.diff(HERE).entered}
@@ -85,7 +85,7 @@ def test_undoing_folds_leaves_an_abandoned_branch_out(path: Path) -> None:
 def test_an_undone_fold_says_what_stays_hidden(path: Path) -> None:
     with leaves_only(path) as engine:
         branched(engine)
-        work = dissolve.plan_undo(engine.archive, 1)
+        work = engine.surgery.plan_undo(1)
         assert work.returns == ()
         assert work.hidden == len(engine.archive.summaries.message_ids(str(work.leaves[0].id)))
         assert f"{work.hidden} items stay hidden" in work.text
@@ -249,12 +249,12 @@ def test_what_is_transplanted_under_a_focus_is_shown(path: Path) -> None:
         flown(engine, THERE)
         engine.surgery.focus(HERE, "What about the ferry?")
         engine.append(HERE, talk(2, "since"))
-        before, known = covered(engine), focus.focus_status(engine.archive, id_)
+        before, known = covered(engine), engine.surgery.focus_status(id_)
         assert before == set(roots(engine, id_))
         done = engine.surgery.transplant(THERE, HERE)
         assert covered(engine) == before
         assert all(f'<summary id="{root}"' in prompt_text(engine) for root in done.summary_ids)
-        after = focus.focus_status(engine.archive, id_)
+        after = engine.surgery.focus_status(id_)
         assert known is not None
         assert after is not None
         assert (after.messages_since, after.is_stale) == (known.messages_since, True) == (2, True)

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import lossless
 from lossless.errors import BadInput
 from lossless.llm.completion import Completion
-from lossless.maintenance.surgery import dissolve, merge, rewriting
+from lossless.maintenance.surgery import dissolve, merge
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history
 from tests.faults import before_each_statement, statements_of
 from tests.maintenance.surgery_kit import (
@@ -216,8 +216,8 @@ def test_planning_reads_only(tmp_path: Path) -> None:
         archive = engine.archive
         plans = (
             lambda: dissolve.plan_dissolve(archive, roots(engine, 1)[0]),
-            lambda: dissolve.plan_undo(archive, 1),
-            lambda: rewriting.plan_rewrite(archive, 1, everything=True),
+            lambda: engine.surgery.plan_undo(1),
+            lambda: engine.surgery.plan_rewrite(1, everything=True),
         )
         for plan in plans:
             words = {statement.split()[0].upper() for statement in statements_of(archive.database, plan)}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.errors import BadInput, NotFound
-from lossless.maintenance.surgery import common, dissolve
+from lossless.maintenance.surgery import dissolve
 from tests.maintenance.surgery_kit import HERE, context, copies, depths, open_engine, prove, roots, rows, talk, told
 
 if TYPE_CHECKING:
@@ -129,7 +129,7 @@ def test_the_diff_tells_what_left_and_what_entered(path: Path) -> None:
         early = engine.surgery.diff(HERE, 0, 1)
         assert len(early.entered) == 1
         with pytest.raises(BadInput, match="after the second"):
-            common.diff_context(engine.archive, id_, 5, 2)
+            engine.surgery.diff(id_, 5, 2)
 
 
 def test_a_moment_is_a_point_too(path: Path) -> None:
@@ -145,7 +145,7 @@ def test_undo_does_not_reach_past_what_it_cannot_see(path: Path) -> None:
         id_ = told(engine)
         engine.new(HERE, retain_depth=9)
         with pytest.raises(BadInput, match="is no longer there"):
-            dissolve.plan_undo(engine.archive, id_)
+            engine.surgery.plan_undo(id_)
         engine.append(HERE, talk(2, "more"))
         prove(engine)
 

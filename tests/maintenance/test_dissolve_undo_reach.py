@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lossless.errors import BadInput
-from lossless.maintenance.surgery import dissolve
 from tests.faults import dump
 from tests.maintenance.surgery_kit import (
     BUDGET,
@@ -170,10 +169,10 @@ def test_an_undo_that_names_no_step_counts_for_the_newest_of_its_kind(path: Path
         told(engine)
         engine.undo(HERE)
         engine.undo(HERE)
-        planned = dissolve.plan_undo(engine.archive, 1).entry.id
+        planned = engine.surgery.plan_undo(1).entry.id
         with engine.archive.writing():
             engine.archive.database.run("UPDATE context_log SET detail = NULL", ())
-        assert dissolve.plan_undo(engine.archive, 1).entry.id == planned
+        assert engine.surgery.plan_undo(1).entry.id == planned
         with pytest.raises(BadInput, match="no fold and no surgery"):
             undo_all(engine, HERE)
         prove(engine)

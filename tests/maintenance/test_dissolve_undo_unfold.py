@@ -54,7 +54,7 @@ def test_all_messages_come_back_in_order_and_the_summaries_go(tmp_path: Path) ->
         assert f"{len(summaries)} summaries are replaced by the 56 messages" in work.text
         assert depths(engine, 1) == {}
         assert dissolve.plan_unfold(engine.archive, 1) is None
-        back = dissolve.plan_undo(engine.archive, 1)
+        back = engine.surgery.plan_undo(1)
         engine.surgery.apply(back)
         assert (context(engine, 1), depths(engine, 1)) == (before, summaries)
         prove(engine)

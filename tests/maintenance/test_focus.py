@@ -109,7 +109,7 @@ def test_refocus_brings_it_up_to_date_and_unfocus_puts_it_away(path: Path) -> No
         first = engine.surgery.focus(HERE, QUESTION)
         engine.append(HERE, talk(20, "more"))
         engine.compact(HERE, budget=4000, force=True)
-        stale = focus.focus_status(engine.archive, id_)
+        stale = engine.surgery.focus_status(id_)
         assert stale is not None
         assert stale.is_stale
         assert stale.source_context_changed
@@ -141,7 +141,7 @@ def test_what_cannot_be_focused_says_why(path: Path) -> None:
             engine.surgery.focus(HERE, QUESTION)
         with pytest.raises(BadInput, match="in words"):
             engine.surgery.focus(HERE, "  ")
-        assert focus.focus_status(engine.archive, 1) is None
+        assert engine.surgery.focus_status(1) is None
 
 
 def test_history_cannot_close_the_frame_it_stands_in(path: Path) -> None:

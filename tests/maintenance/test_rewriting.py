@@ -47,7 +47,7 @@ def test_extractive_summaries_get_a_model_from_the_bottom_up(path: Path) -> None
         assert set(models(engine)) == {EXTRACTIVE_MODEL}
     model = Writes()
     with open_engine(path, model) as engine:
-        work = rewriting.plan_rewrite(engine.archive, id_, extractive=True)
+        work = engine.surgery.plan_rewrite(id_, extractive=True)
         assert Counter(target.depth for target in work.targets) == Counter(depths(engine, id_).values())
         done, drafts = engine.surgery.rewrite(HERE, extractive=True)
         assert done is not None
@@ -56,7 +56,7 @@ def test_extractive_summaries_get_a_model_from_the_bottom_up(path: Path) -> None
         prove(engine)
         assert "Draft" not in model.prompts[0].split("<conversation_segment>")[1]
         assert "Draft" in model.prompts[-1].split("<conversation_to_condense>")[1]
-        assert rewriting.plan_rewrite(engine.archive, id_, extractive=True).targets == ()
+        assert engine.surgery.plan_rewrite(id_, extractive=True).targets == ()
         assert copies(path) == ["rewrite"]
         hits = engine.grep("sailing", conversation_id=id_, scope="summaries").hits
         assert len(hits) == len(drafts)
@@ -85,22 +85,22 @@ def test_one_rule_at_a_time(path: Path) -> None:
         id_ = told(engine)
         (root,) = roots(engine, id_)
         sizes = {
-            "one": rewriting.plan_rewrite(engine.archive, id_, summary_id=root),
-            "depth": rewriting.plan_rewrite(engine.archive, id_, depth=0),
-            "subtree": rewriting.plan_rewrite(engine.archive, id_, subtree=root),
-            "all": rewriting.plan_rewrite(engine.archive, id_, everything=True),
+            "one": engine.surgery.plan_rewrite(id_, summary_id=root),
+            "depth": engine.surgery.plan_rewrite(id_, depth=0),
+            "subtree": engine.surgery.plan_rewrite(id_, subtree=root),
+            "all": engine.surgery.plan_rewrite(id_, everything=True),
         }
         counts = Counter(depths(engine, id_).values())
         assert {name: len(plan.targets) for name, plan in sizes.items()} == {
             "one": 1, "depth": counts[0], "subtree": sum(counts.values()), "all": sum(counts.values()),
         }  # fmt: skip
         with pytest.raises(BadInput, match="exactly one rule"):
-            rewriting.plan_rewrite(engine.archive, id_)
+            engine.surgery.plan_rewrite(id_)
         with pytest.raises(BadInput, match="exactly one rule"):
-            rewriting.plan_rewrite(engine.archive, id_, depth=1, everything=True)
+            engine.surgery.plan_rewrite(id_, depth=1, everything=True)
         engine.append(THERE, talk(2))
         with pytest.raises(BadInput, match="does not belong"):
-            rewriting.plan_rewrite(engine.archive, 2, summary_id=root)
+            engine.surgery.plan_rewrite(2, summary_id=root)
 
 
 def test_a_text_that_is_not_smaller_is_refused(path: Path) -> None:
@@ -176,7 +176,7 @@ def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
         return answers(prompt)
 
     with open_engine(path, falters) as engine:
-        work = rewriting.plan_rewrite(engine.archive, 1, depth=0, upward=True)
+        work = engine.surgery.plan_rewrite(1, depth=0, upward=True)
         made = rewrite_run.write_drafts(engine.surgery.writer, work)
         assert made.stop == "too slow" or any(draft.is_failed for draft in made.refused)
         held = [draft for draft in made.refused if draft.breaks is not None]
@@ -223,7 +223,7 @@ def test_only_accepted_drafts_take_their_place(path: Path) -> None:
 def test_nobody_else_summarises_meanwhile(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        work = rewriting.plan_rewrite(engine.archive, id_, everything=True)
+        work = engine.surgery.plan_rewrite(id_, everything=True)
         drafts = rewriting.draft_all(engine.surgery.writer, work)
         next(drafts)
         with pytest.raises(Stale, match="another worker"):
@@ -235,7 +235,7 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
 def test_a_writer_whose_time_ran_out_stops_when_another_one_has_begun(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        work, writer = rewriting.plan_rewrite(engine.archive, id_, everything=True), engine.surgery.writer
+        work, writer = engine.surgery.plan_rewrite(id_, everything=True), engine.surgery.writer
         drafts = rewriting.draft_all(writer, work)
         next(drafts)
         longest = engine.settings.summary_timeout_ms
@@ -252,7 +252,7 @@ def test_a_summary_that_changed_meanwhile_is_left_alone(path: Path) -> None:
         id_ = told(engine)
     with open_engine(path, Writes(40)) as engine:
         (root,) = roots(engine, id_)
-        work = rewriting.plan_rewrite(engine.archive, id_, summary_id=root)
+        work = engine.surgery.plan_rewrite(id_, summary_id=root)
         made = list(rewriting.draft_all(engine.surgery.writer, work))
         engine.surgery.rewrite(HERE, summary_id=root)
         with pytest.raises(Stale):

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from lossless.errors import ModelAuth, ModelDenied, ModelRateLimit
 from lossless.llm.completion import Completion
-from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery import rewriting as rewrite_run
 from lossless.maintenance.surgery.rewriting import subtree_by_subtree, without_times
 from lossless.model.context import EXTRACTIVE_MODEL, Summary
@@ -67,7 +66,7 @@ def by_model(engine: lossless.Engine) -> Counter[str]:
 
 def run(engine: lossless.Engine, **rule: bool) -> rewrite_run.DraftedPlan:
     """One run of a rule, put in place."""
-    work = rewriting.plan_rewrite(engine.archive, 1, **(rule or {"everything": True}), by=WRITER)  # type: ignore[arg-type]
+    work = engine.surgery.plan_rewrite(1, **(rule or {"everything": True}), by=WRITER)  # type: ignore[arg-type]
     made = rewrite_run.write_drafts(engine.surgery.writer, work)
     done = engine.surgery.place_drafts(made)
     assert (done.summary_ids if done else ()) == tuple(one.summary_id for one in made.usable)
@@ -180,7 +179,7 @@ def test_one_failure_costs_one_summary(path: Path, folded: int) -> None:
         assert (made.stop, made.reached, model.calls) == (None, folded, folded)
         assert sum(one.is_failed for one in made.refused) == 3
         assert made.left == 3
-        again = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
+        again = engine.surgery.plan_rewrite(1, everything=True, by=WRITER)
         assert {target.id for target in again.targets} >= {one.summary_id for one in made.refused if one.is_failed}
         assert len(again.targets) < folded
 
@@ -195,7 +194,7 @@ def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int)
             raise KeyboardInterrupt
 
     with open_engine(path, Mortal()) as engine:
-        work = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
+        work = engine.surgery.plan_rewrite(1, everything=True, by=WRITER)
         made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=interrupt)
         assert (made.stop, made.reached, made.left) == (rewrite_run.INTERRUPTED, after, folded - after)
         assert rows(engine, "SELECT * FROM leases") == []
@@ -233,7 +232,7 @@ def test_a_text_of_a_model_is_not_extracted_to_hold_others_in_place(path: Path, 
 
 def test_a_run_is_gone_on_with_by_the_same_writer_until_it_is_complete(path: Path, folded: int) -> None:
     def planned(by: str = WRITER, *, afresh: bool = False) -> int:
-        return len(rewriting.plan_rewrite(engine.archive, 1, everything=True, by=by, afresh=afresh).targets)
+        return len(engine.surgery.plan_rewrite(1, everything=True, by=by, afresh=afresh).targets)
 
     with open_engine(path, Mortal(4)) as engine:
         run(engine)
@@ -252,7 +251,7 @@ def test_a_run_is_gone_on_with_by_the_same_writer_until_it_is_complete(path: Pat
 
 def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> None:
     with open_engine(path, Mortal()) as engine:
-        work = rewriting.plan_rewrite(engine.archive, 1, everything=True)
+        work = engine.surgery.plan_rewrite(1, everything=True)
         leaf = work.targets[0].id
 
         def change(draft: SummaryDraft) -> None:
@@ -268,7 +267,7 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
 
 def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> None:
     with open_engine(path, Mortal()) as engine:
-        work = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
+        work = engine.surgery.plan_rewrite(1, everything=True, by=WRITER)
         heard: list[SummaryDraft] = []
 
         def accept(_draft: SummaryDraft) -> bool:
@@ -281,7 +280,7 @@ def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> N
         engine.surgery.place_drafts(made)
         prove(engine)
         assert 0 < by_model(engine)[WRITER] < folded
-        again = rewriting.plan_rewrite(engine.archive, 1, everything=True, by=WRITER)
+        again = engine.surgery.plan_rewrite(1, everything=True, by=WRITER)
         assert len(again.targets) == folded - again.kept
         assert again.kept == by_model(engine)[WRITER]
 

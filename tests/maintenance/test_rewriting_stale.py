@@ -16,7 +16,6 @@ from lossless.errors import ModelTimeout
 from lossless.formats.synthetic import CORRECTION, change_text, correction_line, is_correction, split_correction
 from lossless.ingest import sync as ingest
 from lossless.llm.completion import Completion
-from lossless.maintenance.surgery.common import diff_context
 from lossless.maintenance.surgery.rewriting import NOTHING_LEFT, extract_stale
 from lossless.model.context import EXTRACTIVE_MODEL, NewSummary, SummaryItem
 from tests.maintenance.surgery_kit import BUDGET, HERE, open_engine, prove, roots, rows, talk
@@ -103,7 +102,7 @@ def test_an_edit_below_extracts_writes_them_anew_in_the_same_call(path: Path) ->
         assert first.split(".")[0] not in summaries(engine)
         assert [summary.id for summary in before] == roots(engine, id_)
         assert not any(CORRECTION in text for text in texts(engine))
-        entry = diff_context(engine.archive, id_).entries[-1]
+        entry = engine.surgery.diff(id_).entries[-1]
         assert (entry.action, entry.cause) == ("renew", "revised")
         prove(engine)
         # what was shown before is known as ours when the host sends it back

@@ -112,7 +112,7 @@ def _repair_all(engine: lossless.Engine) -> None:
 
 
 def _rewrite_all(engine: lossless.Engine) -> None:
-    _written(engine, rewriting.plan_rewrite(engine.archive, 1, everything=True), write)
+    _written(engine, engine.surgery.plan_rewrite(1, everything=True), write)
 
 
 def _clean(engine: lossless.Engine) -> None:

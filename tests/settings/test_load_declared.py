@@ -132,7 +132,7 @@ def test_each_setting_is_complete(setting: Setting) -> None:
     assert setting.help.endswith(".")
     assert setting.help[0].isupper() or setting.help.startswith(("`", "re2"))
     assert setting.env or setting.key == "contextThresholdOverrides"
-    assert setting.kind.allowed()
+    assert setting.kind.sentence
     assert setting.kind.schema()["type"]
     if setting.default in (None, 0):
         assert setting.derived or setting.default is False

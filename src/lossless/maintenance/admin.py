@@ -1,8 +1,7 @@
-"""`engine.admin`: examine, measure, prune, forget, run pending compaction; and the status of a session."""
+"""`engine.admin`: examine, measure, prune, forget, run pending compaction."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.run import is_debt_due
@@ -19,20 +18,15 @@ from lossless.store.maintenance.integrity import VerifyReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from datetime import datetime
 
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summariser import DescribeReport
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import ReindexReport
-    from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import Conversation, SessionRef
+    from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile
-    from lossless.model.records import TranscriptDecision
     from lossless.settings.event_log import EventLog
-    from lossless.store.conversations import Checkpoint
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
-    from lossless.store.state import IngestState
 
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
@@ -165,52 +159,3 @@ class Admin(EngineGroup):
         """Have the configured model describe stored prose, of a session or of all; by default, one round."""
         id_ = None if session is None else self._parts.conversation_id(session)
         return self._parts.describing.run(id_, limit or FILES_PER_ROUND, progress)
-
-
-@dataclass(frozen=True, slots=True)
-class SessionStatus:
-    """A session's state: what is stored, what its model sees, pending compaction, and refusals with reasons."""
-
-    conversation: Conversation
-    messages: int
-    context_items: int
-    context_tokens: int
-    #: Seen, stored, replayed, skipped, ambiguous; last stored; blocked since when and why.
-    ingest: IngestState
-    debt: CompactionDebt
-    last_compacted_at: datetime | None
-    transcript: Checkpoint | None
-    #: Transcripts that wait for a decision.
-    held: tuple[TranscriptDecision, ...]
-    refused: tuple[TranscriptDecision, ...] = ()
-    #: Quarantined conversations that wait for a decision.
-    quarantined: tuple[int, ...] = ()
-    #: The conversation's share of the window, as of its last turn; None before there was one.
-    history: HistoryBudget | None = None
-
-    @property
-    def is_healthy(self) -> bool:
-        """Whether all input is stored, and no compaction has failed."""
-        waits = self.held or self.quarantined
-        return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
-
-
-def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
-    kept = archive.guards.history(conversation.id)
-    held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
-    refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
-    quarantined = archive.conversations.quarantined_of(conversation)
-    return SessionStatus(
-        conversation,
-        archive.messages.last_seq(conversation.id),
-        len(archive.context.items(conversation.id)),
-        archive.context_tokens(conversation.id),
-        archive.ingest.state(conversation.id),
-        debt,
-        archive.context.last_fold_at(conversation.id),
-        archive.transcripts.checkpoint(conversation.id),
-        tuple(held),
-        tuple(refused),
-        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
-        None if kept is None else kept.budget,
-    )

@@ -27,9 +27,19 @@ if TYPE_CHECKING:
     from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile, StoredMessage
-    from lossless.model.records import MessageRow, Page, PageStart, StoredBrief, SummaryRow, SummaryShape
+    from lossless.model.records import (
+        CompactionDebt,
+        MessageRow,
+        Page,
+        PageStart,
+        StoredBrief,
+        SummaryRow,
+        SummaryShape,
+        TranscriptDecision,
+    )
     from lossless.recall.describe import Description
-    from lossless.store.state import PinRow
+    from lossless.store.conversations import Checkpoint
+    from lossless.store.state import IngestState, PinRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,3 +247,52 @@ class Browse(EngineGroup):
             tuple(pin for pin in pins if f"pin_{pin.id}" not in dropped),
             brief if brief is not None and f"covered by {brief.id}" in dropped.values() else None,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class SessionStatus:
+    """A session's state: what is stored, what its model sees, pending compaction, and refusals with reasons."""
+
+    conversation: Conversation
+    messages: int
+    context_items: int
+    context_tokens: int
+    #: Seen, stored, replayed, skipped, ambiguous; last stored; blocked since when and why.
+    ingest: IngestState
+    debt: CompactionDebt
+    last_compacted_at: datetime | None
+    transcript: Checkpoint | None
+    #: Transcripts that wait for a decision.
+    held: tuple[TranscriptDecision, ...]
+    refused: tuple[TranscriptDecision, ...] = ()
+    #: Quarantined conversations that wait for a decision.
+    quarantined: tuple[int, ...] = ()
+    #: The conversation's share of the window, as of its last turn; None before there was one.
+    history: HistoryBudget | None = None
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether all input is stored, and no compaction has failed."""
+        waits = self.held or self.quarantined
+        return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
+
+
+def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
+    kept = archive.guards.history(conversation.id)
+    held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
+    refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
+    quarantined = archive.conversations.quarantined_of(conversation)
+    return SessionStatus(
+        conversation,
+        archive.messages.last_seq(conversation.id),
+        len(archive.context.items(conversation.id)),
+        archive.context_tokens(conversation.id),
+        archive.ingest.state(conversation.id),
+        debt,
+        archive.context.last_fold_at(conversation.id),
+        archive.transcripts.checkpoint(conversation.id),
+        tuple(held),
+        tuple(refused),
+        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
+        None if kept is None else kept.budget,
+    )

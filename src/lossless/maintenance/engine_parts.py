@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC
 from functools import cached_property, update_wrapper, wraps
 from importlib import import_module
-from inspect import Parameter, iscoroutinefunction, isfunction, signature
+from inspect import iscoroutinefunction, isfunction, signature
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from zoneinfo import ZoneInfo
@@ -91,21 +91,6 @@ def forward(
 def of_parts(function: Callable[Concatenate[EngineParts, P], R]) -> Callable[Concatenate[Any, P], R]:
     """A function of the parts of an engine as a method of a group."""
     return forward(lambda parts: parts, function)
-
-
-def forward_session(
-    function: Callable[Concatenate[Archive, int, P], R],
-) -> Callable[Concatenate[Any, SessionRef | int, P], R]:
-    """A function of an archive and a conversation's id as a method of a group that takes a session."""
-
-    def call(self: Any, session: SessionRef | int, *args: P.args, **kwargs: P.kwargs) -> R:
-        return function(self._archive, self._parts.conversation_id(session), *args, **kwargs)
-
-    update_wrapper(call, function)
-    own = [Parameter(name, Parameter.POSITIONAL_OR_KEYWORD) for name in ("self", "session")]
-    shape = signature(function)
-    call.__signature__ = shape.replace(parameters=[*own, *list(shape.parameters.values())[2:]])  # type: ignore[attr-defined]
-    return call  # type: ignore[return-value]
 
 
 _NUMBER, _PATH = ((int, float), "a number"), ((str, PathLike), "the path of a file")

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import BadInput, LosslessError
 from lossless.maintenance.engine_parts import EngineGroup, LazyModule, forward
@@ -133,19 +133,10 @@ class HostTranscripts(EngineGroup):
         return report
 
     def _asked(
-        self,
-        session: Session,
-        lane: str | None = None,
-        *,
-        accept: bool = False,
-        again: bool = False,
-        into: Conversation | None = None,
-        progress: Callable[[int], None] | None = None,
+        self, session: Session, lane: str | None = None, *, accept: bool = False, **more: Any
     ) -> BootstrapRequest:
         keep, now, payloads = self._parts.settings.bootstrap_max_tokens, self._parts.clock(), self._parts.payloads
-        return following.BootstrapRequest(
-            self._archive, session, lane, accept, keep, now, payloads, progress, into, again
-        )
+        return following.BootstrapRequest(self._archive, session, lane, accept, keep, now, payloads, **more)
 
     def _read_file(
         self, asked: BootstrapRequest, transcript: str | os.PathLike[str] | Transcript, kind: str | None = None

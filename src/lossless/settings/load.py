@@ -264,9 +264,7 @@ _NO_EFFECT: Final[Mapping[str, tuple[tuple[str, str, ValueKind], ...]]] = {
 }
 #: The same as settings; their help says why they have no effect.
 RETIRED_KEYS: Final = tuple(
-    Setting(key, "", ("", ""), kind, None, why, f"LCM_{env}")
-    for why, keys in _NO_EFFECT.items()
-    for key, env, kind in keys
+    Setting(("", ""), None, why, kind, key, f"LCM_{env}") for why, keys in _NO_EFFECT.items() for key, env, kind in keys
 )
 
 

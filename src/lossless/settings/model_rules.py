@@ -151,12 +151,7 @@ class RecordList(ValueKind):
     """Records that a config file holds as a list of objects; `from_text` reads such a list from a variable."""
 
     def __init__(
-        self,
-        record: type,
-        word: str,
-        sentence: str,
-        item: ObjectKind,
-        from_text: Callable[[str], object] | None = None,
+        self, record: type, word: str, sentence: str, item: ObjectKind, from_text: Callable[[str], object] | None = None
     ) -> None:
         self.record, self.word, self.sentence, self.item, self.from_text = record, word, sentence, item, from_text
 
@@ -251,7 +246,7 @@ _OVERRIDE = ObjectKind(
         "freshTailCount": _POSITIVE,
         "leafChunkTokens": _POSITIVE,
     },
-    {"match": _MATCH.what, "contextThreshold": Number(0, 1).allowed()},
+    {"match": _MATCH.what, "contextThreshold": Number(0, 1).sentence},
 )
 _BOTH = "an object with both provider and model"
 _ROUTE = ObjectKind(
@@ -260,7 +255,7 @@ _ROUTE = ObjectKind(
 _PRICE = ObjectKind(
     f"an object with input and output, {_DOLLARS}",
     dict.fromkeys(("input", "output", "cacheRead", "cacheWrite"), Number(0)),
-    dict.fromkeys(("input", "output"), f"{Number(0).allowed()}, {_DOLLARS}"),
+    dict.fromkeys(("input", "output"), f"{Number(0).sentence}, {_DOLLARS}"),
 )
 SCOPES = TextList(
     "list of rules",

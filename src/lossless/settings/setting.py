@@ -11,7 +11,7 @@ import re
 import reprlib
 from abc import ABC, abstractmethod
 from dataclasses import field
-from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
 
 from lossless.errors import BadSetting
 
@@ -43,11 +43,8 @@ class ValueKind(ABC):
 
     word = "value"
     json_type = "string"
+    #: What a user may write, as the end of the sentence "allowed is …".
     sentence = ""
-
-    def allowed(self) -> str:
-        """What a user may write, as the end of the sentence "allowed is …"."""
-        return self.sentence
 
     @abstractmethod
     def check(self, value: object) -> object:
@@ -82,7 +79,7 @@ class Flag(ValueKind):
     def check(self, value: object) -> bool:
         if isinstance(value, bool):
             return value
-        raise InvalidValue(self.allowed())
+        raise InvalidValue(self.sentence)
 
     def read(self, value: object) -> bool:
         words = {"true": True, "false": False}
@@ -113,11 +110,9 @@ class Number(ValueKind):
     ) -> None:
         self.low, self.high, self.whole, self.outside = low, high, whole, outside
         self.word = self.json_type = "integer" if whole else "number"
-
-    def allowed(self) -> str:
-        noun, form = ("a whole number", "d") if self.whole else ("a number", "g")
-        low = format(self.low, form)
-        return f"{noun} of at least {low}" if self.high is None else f"{noun} from {low} to {format(self.high, form)}"
+        noun, form = ("a whole number", "d") if whole else ("a number", "g")
+        bounds = f"of at least {low:{form}}" if high is None else f"from {low:{form}} to {high:{form}}"
+        self.sentence = f"{noun} {bounds}"
 
     def schema(self) -> dict[str, object]:
         bounds = {"minimum": self.low} if self.high is None else {"minimum": self.low, "maximum": self.high}
@@ -128,17 +123,17 @@ class Number(ValueKind):
         if self.whole:
             number = value if isinstance(value, int) and not isinstance(value, bool) else None
             if number is not None and number > LARGEST and self.high is None:
-                raise InvalidValue(f"{self.allowed()} and at most {LARGEST}")
+                raise InvalidValue(f"{self.sentence} and at most {LARGEST}")
         if number is not None and self.low <= number and (self.high is None or number <= self.high):
             return int(number) if self.whole else float(number)
-        raise InvalidValue(self.allowed())
+        raise InvalidValue(self.sentence)
 
     def read(self, value: object) -> float:
         number = as_number(value)
         if not self.whole:
             return self.check(number)
         if number is None or number != int(number):
-            raise InvalidValue(self.allowed())
+            raise InvalidValue(self.sentence)
         return self.check(int(number))
 
     def parse(self, text: str) -> tuple[object, str]:
@@ -146,18 +141,18 @@ class Number(ValueKind):
         if not found:
             if text.strip().lower() in ("", "nan"):
                 return UNSET, ""
-            raise InvalidValue(self.allowed())
+            raise InvalidValue(self.sentence)
         note = "" if text.strip() == found[1] else f"was read as {found[1]}"
         if not self.whole:
             return self.check(float(found[1])), note
         if len(found[1]) > 20:
-            raise InvalidValue(self.allowed())
+            raise InvalidValue(self.sentence)
         number = int(found[1])
         within = min(max(number, self.low), LARGEST if self.high is None else self.high)
         if number != within and self.outside == "ignore":
-            return UNSET, f"is ignored; allowed is {self.allowed()}"
+            return UNSET, f"is ignored; allowed is {self.sentence}"
         if number != within and self.outside == "clamp":
-            return within, f"counts as {within}; allowed is {self.allowed()}"
+            return within, f"counts as {within}; allowed is {self.sentence}"
         return self.check(number), note
 
 
@@ -186,7 +181,7 @@ class TextValue(ValueKind):
     def check(self, value: object) -> str:
         if isinstance(value, str) and self.test(value):
             return value
-        raise InvalidValue(self.allowed())
+        raise InvalidValue(self.sentence)
 
     def read(self, value: object) -> object:
         text = value.strip() if isinstance(value, str) else value
@@ -197,7 +192,7 @@ class TextValue(ValueKind):
     def parse(self, text: str) -> tuple[object, str]:
         text = text.strip()
         if text and self.is_lenient and not self.test(text):
-            return UNSET, f"is ignored; allowed is {self.allowed()}"
+            return UNSET, f"is ignored; allowed is {self.sentence}"
         return self.read(text) if text else self.blank, ""
 
     def schema(self) -> dict[str, object]:
@@ -223,7 +218,7 @@ class TextList(ValueKind):
 
     def check(self, value: object) -> tuple[str, ...]:
         if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
+            raise InvalidValue(self.sentence)
         for place, item in enumerate(value):
             if not (isinstance(item, str) and self.test(item) and _is_utf8(item)):
                 raise InvalidValue(self.item, f"[{place}]", item)
@@ -233,7 +228,7 @@ class TextList(ValueKind):
         if isinstance(value, str):
             value = value.split(",")
         if not isinstance(value, (list, tuple)):
-            raise InvalidValue(self.allowed())
+            raise InvalidValue(self.sentence)
         trimmed = [item.strip() if isinstance(item, str) else item for item in value]
         return self.check([item for item in trimmed if item != ""])
 
@@ -300,14 +295,14 @@ class SettingAlias(NamedTuple):
 class Setting(NamedTuple):
     """One setting. `derived` describes how the default is computed when it is not fixed."""
 
-    key: str
-    attribute: str
     #: The title of its section of the settings page, and what the section is about.
     section: tuple[str, str]
-    kind: ValueKind
     default: object
     help: str
-    env: str | None
+    kind: ValueKind
+    key: str = ""
+    env: str | None = ""
+    attribute: str = ""
     aliases: tuple[SettingAlias, ...] = ()
     derived: str = ""
     ours: bool = False
@@ -360,19 +355,7 @@ class Setting(NamedTuple):
             raise BadSetting(self.key + refused.at, shorten_value(wrong), source, refused.allowed) from None
 
 
-def declare(
-    section: tuple[str, str],
-    default: T,
-    help: str,
-    kind: ValueKind | None = None,
-    *,
-    key: str = "",
-    env: str | None = "",
-    aliases: tuple[SettingAlias, ...] = (),
-    derived: str = "",
-    ours: bool = False,
-    env_only: bool = False,
-) -> T:
+def declare(section: tuple[str, str], default: T, help: str, kind: ValueKind | None = None, **more: Any) -> T:
     """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given.
 
     Without a kind it is what such defaults usually are: true or false, a number from 1 on, a text, a list of texts.
@@ -380,8 +363,7 @@ def declare(
     if kind is None:
         usual = {bool: ON if default else OFF, int: whole_number(1), str: BLANKABLE_TEXT, tuple: TextList()}
         kind = usual[type(default)]
-    declared = Setting(key, "", section, kind, default, help, env, aliases, derived, ours, env_only)
-    return field(default=default, metadata={"setting": declared})
+    return field(default=default, metadata={"setting": Setting(section, default, help, kind, **more)})
 
 
 def camel_case(name: str) -> str:

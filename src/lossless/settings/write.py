@@ -46,17 +46,14 @@ def set_value(
     setting = _setting(key)
     wanted = setting.read(value, "config set")
     if wanted is UNSET:
-        raise BadSetting(setting.key, shorten_value(value), "config set", setting.kind.allowed())
+        raise BadSetting(setting.key, shorten_value(value), "config set", setting.kind.sentence)
     old = _old_bytes(path)
-    config = parse_config(path, old or b"")
-    before = flatten(config.values, SettingSource("config", str(path)), [])
+    before = _given(path, parse_config(path, old or b""))
     preferred = setting.config_names[: setting.config_names.index(setting.key)]
     name = next((name for name in preferred if name in before), setting.key)
-    text, after = (old or b"").decode("utf-8-sig"), setting.dump(wanted)
-    new = _edit_toml(path, text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
-    _prove(path, config, new, name, setting, wanted)
+    new = _edited(path, old or b"", name, setting, wanted)
     backup = None if dry_run else _replace(path, old, new, now)
-    return setting.key, before.get(name), after, backup
+    return setting.key, before.get(name), setting.dump(wanted), backup
 
 
 def remove_value(
@@ -65,18 +62,34 @@ def remove_value(
     """Take one key out of a config file, so that its default holds; a file without it stays as it is."""
     path, setting = Path(path), _setting(key)
     old = _old_bytes(path)
-    origin, before, after = SettingSource("config", str(path)), None, old
+    before, after = None, old or b""
     for name in setting.config_names:
-        config = parse_config(path, after or b"")
-        given = flatten(config.values, origin, [])
-        if name not in given:
-            continue
-        before, text = given[name], (after or b"").decode("utf-8-sig")
-        after = _edit_toml(path, text, name, UNSET) if is_toml(path) else _edit_json(path, text, config, name, UNSET)
-        _prove(path, config, after, name, setting, UNSET)
-    if after is None or after == old:
+        given = _given(path, parse_config(path, after))
+        if name in given:
+            before, after = given[name], _edited(path, after, name, setting, UNSET)
+    if after == (old or b""):
         return setting.key, None, None, None
     return setting.key, before, None, None if dry_run else _replace(path, old, after, now)
+
+
+def _given(path: Path, config: ConfigText) -> dict[str, object]:
+    return flatten(config.values, SettingSource("config", str(path)), [])
+
+
+def _edited(path: Path, old: bytes, name: str, setting: Setting, wanted: object) -> bytes:
+    """The bytes of a file with another value for one name, or without it; refused if anything else would change."""
+    config, text = parse_config(path, old), old.decode("utf-8-sig")
+    after = UNSET if wanted is UNSET else setting.dump(wanted)
+    new = _edit_toml(path, text, name, after) if is_toml(path) else _edit_json(path, text, config, name, after)
+    try:
+        changed = parse_config(path, new)
+        given = _given(path, changed)
+        is_set = name not in given if wanted is UNSET else setting.read(given.get(name), str(path)) == wanted
+    except BadSetting:
+        is_set = False
+    if not is_set or _rest(changed.document, changed.block, name) != _rest(config.document, changed.block, name):
+        raise _by_hand(path, name)
+    return new
 
 
 def read_plain(setting: Setting, text: str) -> object:
@@ -98,7 +111,7 @@ def read_plain(setting: Setting, text: str) -> object:
         return text
     number = _plain_number(setting, text)
     if number is None:
-        raise ValueError(kind.allowed())
+        raise ValueError(kind.sentence)
     return int(number) if number == int(number) else number
 
 
@@ -147,19 +160,6 @@ def _old_bytes(path: Path) -> bytes | None:
         raise unusable_config(path, "the host's file must exist") from None
     except (OSError, ValueError) as error:
         raise unusable_config(path, f"the file must be readable ({error})") from error
-
-
-def _prove(path: Path, old: ConfigText, new: bytes, name: str, setting: Setting, wanted: object) -> None:
-    """Refuse an edit that would change anything but the one value."""
-    origin = SettingSource("config", str(path))
-    try:
-        config = parse_config(path, new)
-        given = flatten(config.values, origin, [])
-        is_set = name not in given if wanted is UNSET else setting.read(given.get(name), str(origin)) == wanted
-    except BadSetting:
-        is_set = False
-    if not is_set or _rest(config.document, config.block, name) != _rest(old.document, config.block, name):
-        raise _by_hand(path, name)
 
 
 def _rest(document: Mapping[str, Any], block: tuple[str, ...], name: str) -> object:

@@ -11,7 +11,7 @@ from lossless.compaction import plan
 from lossless.compaction.compactor import CompactionRequest, Compactor, first_import_policy
 from lossless.compaction.plan import Pass
 from lossless.compaction.run import fold, read_source
-from lossless.compaction.source_text import SourceMessage, SourceSummary, source_message, source_summary
+from lossless.compaction.source_text import SourceMessage, SourceSummary
 from lossless.compaction.summarise import SummarySource
 from lossless.errors import ModelAuth
 from lossless.maintenance.surgery import dissolve
@@ -284,13 +284,11 @@ def _expected_size(
     if not extracts:
         size = plan.expected_tokens(work)
         return (size if size < work.tokens else None), False
-    archive, tags = loop.archive, loop.settings.strip_injected_context_tags
-    messages = archive.messages.many([item.message_id for item in work.items if isinstance(item, MessageItem)])
-    ids = [item.summary_id for item in work.items if isinstance(item, SummaryItem)]
-    stored = archive.summaries.many([id_ for id_ in ids if id_ not in made])
-    known = made | {one.id: source_summary(one) for one in stored}
-    lines = tuple(source_message(message, tags) for message in messages)
-    source = SummarySource(lines or tuple(known[id_] for id_ in ids), work.depth, work.tokens)
+    source = read_source(loop.archive, replace(work, previous=()), loop.summariser)
+    if ids := [item.summary_id for item in work.items if isinstance(item, SummaryItem)]:
+        stored = iter(source.parts)  # those of the plan are only in `made`
+        parts = tuple(made[id_] if id_ in made else next(stored) for id_ in ids)
+        source = replace(source, parts=parts)  # type: ignore[arg-type]
     written = loop.summariser.write(source)
     if written is None:
         return None, not any(part.is_meaningful for part in source.parts)

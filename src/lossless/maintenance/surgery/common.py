@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from lossless.maintenance.engine_parts import EngineParts
+    from lossless.model.conversations import SessionRef
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
@@ -147,9 +148,13 @@ class ContextDiff:
 
 
 def diff_context(
-    archive: Archive, conversation_id: int, after: int | datetime | None = None, through: int | datetime | None = None
+    parts: EngineParts,
+    session: SessionRef | int,
+    after: int | datetime | None = None,
+    through: int | datetime | None = None,
 ) -> ContextDiff:
     """What left the context and what entered it between two points of its log; by default, by the last change."""
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
     with archive.reading():
         operations = SurgeryWrites(archive)
         numbers = [point for point in (after, through) if isinstance(point, int)]

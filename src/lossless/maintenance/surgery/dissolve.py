@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import ContextItem
+    from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
@@ -239,8 +240,9 @@ class UndoPlan:
         return "\n".join([head, *rows])
 
 
-def plan_undo(archive: Archive, conversation_id: int) -> UndoPlan:
+def plan_undo(parts: EngineParts, session: SessionRef | int) -> UndoPlan:
     """The newest step that was not undone yet; BadInput when there is none or it cannot be undone."""
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
     with archive.reading():
         operations = SurgeryWrites(archive)
         open_ = common.undoable_steps(operations.entries(conversation_id))
@@ -272,7 +274,7 @@ def apply_undo(parts: EngineParts, work: UndoPlan, backup: BackupMaker = None) -
     """Undo the step in one transaction; raises `Stale` when there is a newer one."""
     archive, id_, entry = parts.archive, work.conversation_id, work.entry
     with applying(parts, "undo", backup) as step:
-        step.check(entry, plan_undo(archive, id_).entry)
+        step.check(entry, plan_undo(parts, id_).entry)
         before = token_sum(archive.context.items(id_))
         former = _undo_entry(archive, id_, entry, step.now)
         after = token_sum(archive.context.items(id_))

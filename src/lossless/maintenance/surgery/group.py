@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.maintenance import repair
-from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, forward_session, of_parts
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, of_parts
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting
 from lossless.maintenance.surgery.rewriting import DraftWriter
 
@@ -39,13 +39,13 @@ class Surgery(EngineGroup):
     plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
     plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
     splits = forward(lambda parts: parts.archive, merge.find_splits)
-    plan_undo = forward_session(dissolve.plan_undo)
-    plan_rewrite = forward_session(rewriting.plan_rewrite)
+    plan_undo = of_parts(dissolve.plan_undo)
+    plan_rewrite = of_parts(rewriting.plan_rewrite)
     plan_repair = of_parts(repair.plan_repair)
     plan_focus = of_parts(focus.plan_focus)
-    plan_unfocus = forward_session(focus.plan_unfocus)
-    focus_status = forward_session(focus.focus_status)
-    diff = forward_session(common.diff_context)
+    plan_unfocus = of_parts(focus.plan_unfocus)
+    focus_status = of_parts(focus.focus_status)
+    diff = of_parts(common.diff_context)
     write_focus = of_parts(focus.write_focus)
     apply_focus = of_parts(focus.apply_focus)
     unfocus = of_parts(focus.unfocus)

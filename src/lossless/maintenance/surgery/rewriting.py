@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.common import BackupMaker
     from lossless.model.context import Summary
+    from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
     from lossless.store.maintenance.surgery import FormerSummary
 
@@ -289,8 +290,8 @@ class DraftWriter:
 
 
 def plan_rewrite(
-    archive: Archive,
-    conversation_id: int,
+    parts: EngineParts,
+    session: SessionRef | int,
     *,
     summary_id: str | None = None,
     subtree: str | None = None,
@@ -306,6 +307,7 @@ def plan_rewrite(
     `by` is the writer: what the same writer wrote by the same rule in an interrupted run is not chosen again, unless
     `afresh`. With `upward`, summaries above that would no longer be smaller than their sources are included.
     """
+    archive, conversation_id = parts.archive, parts.conversation_id(session)
     if sum((summary_id is not None, subtree is not None, depth is not None, everything, extractive)) != 1:
         raise BadInput("choose summaries by exactly one rule: one, a subtree, a depth, all, or the extractive ones")
     with archive.reading():
