@@ -73,14 +73,14 @@ def test_an_index_that_lost_rows_is_made_again(lcm: Lcm, folded: Path) -> None:
     before = bytes_of(folded)
     planned = lcm("doctor", "reindex").data
     assert (planned["lostMessages"], planned["applied"], planned["done"]) == (60, False, None)
-    assert "lacks 60 messages" in lcm("doctor", "reindex", "--format", "table").out
+    assert "Lost messages  60" in lcm("doctor", "reindex", "--format", "table").out
     assert bytes_of(folded) == before
     done = lcm("doctor", "reindex", "--apply").data["done"]
     assert (done["messages"], done["unreadable"]) == (60, [])
     assert lcm("doctor").code == 0
     assert lcm("verify").data["problems"] == []
     assert lcm("doctor", "reindex", "--all", "--apply").data["done"]["messages"] == 60
-    assert "60 messages and" in lcm("doctor", "reindex", "--all", "--apply", "--format", "table").out
+    assert "60 messages" in lcm("doctor", "reindex", "--all", "--apply", "--format", "table").out
     sql(folded, "UPDATE messages SET content = x'ff' WHERE message_id = 3")
     sick = lcm("doctor", "reindex", "--all", "--apply")
     assert (sick.code, sick.envelope["data"]["done"]["unreadable"]) == (1, ["msg#3"])
@@ -183,7 +183,7 @@ def test_a_damaged_index_is_shown_and_made_anew(lcm: Lcm, folded: Path) -> None:
     sql(folded, "UPDATE message_index_data SET block = zeroblob(5) WHERE id = 10")
     (found,) = lcm("doctor").envelope["data"]["findings"]
     assert (found["kind"], found["remedy"]) == ("index.damaged", "lcm doctor reindex --apply")
-    assert "It is damaged (message_index)" in lcm("doctor", "reindex", "--format", "table").out
+    assert "Damaged  message_index" in lcm("doctor", "reindex", "--format", "table").out
     refused = lcm("append", "--session-key", "agent:main:new", input='{"role": "user", "content": "hello"}\n')
     assert (refused.code, refused.error["code"]) == (5, "corrupt")
     assert "lcm doctor reindex --apply" in refused.error["message"]

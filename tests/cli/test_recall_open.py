@@ -156,7 +156,7 @@ def test_stubs_are_planned_made_and_taken_back(archive: Path, lcm: Lcm, vault: P
     assert (item["fileName"], item["byteSize"], item["isThere"]) == ("make.txt", len(LOG), True)
     assert LOG in lcm("messages", "show", 17).data["message"]["content"]
 
-    assert "1 mark would go" in lcm("stub", "--revert", "--format", "table").out
+    assert "takes the marks away" in lcm("stub", "--revert", "--format", "table").out
     reverted = lcm("stub", "--revert", "--apply").data
     assert (reverted["count"], reverted["rows"]) == (1, 1)
     assert lcm("files", "list").items == []
@@ -249,7 +249,7 @@ def test_only_old_files_without_a_row_are_collected(archive: Path, lcm: Lcm, vau
     assert (listed["applied"], [item["fileId"] for item in listed["items"]]) == (False, ["file_00000000000000aa"])
     assert "--apply deletes" in lcm("files", "gc", "--format", "table").out
     assert orphan.exists()
-    assert "Deleted 1 file" in lcm("files", "gc", "--apply", "--format", "table").out
+    assert "They are deleted." in lcm("files", "gc", "--apply", "--format", "table").out
     assert (orphan.exists(), kept.exists()) == (False, True)
     assert "younger than" in lcm("files", "gc", "--apply", "--format", "table").out
 

@@ -120,7 +120,7 @@ def test_people_see_what_goes_and_what_is_left(lcm: Lcm, secret: Path, tmp_path:
     phrases.write_text(WORD)
     found = lcm("--format", "table", "verify", "--absent-from", phrases)
     assert "messages.content" in found.out
-    assert "Found in" in found.out
+    assert "It was found" in found.out
     assert "--yes does it" in lcm("--format", "table", "forget", WORD).out
     done = lcm("--format", "table", "forget", WORD, "--apply").out
     assert "Forgotten" in done

@@ -239,13 +239,12 @@ def _near_archive(path: str) -> str:
     from difflib import get_close_matches
 
     folder, name = os.path.split(path)
-    try:
-        files = [file.name for file in os.scandir(folder or ".") if file.is_file()]
-    except OSError:
-        return ""
-    files = [file for file in files if file != name and not file.endswith(("-wal", "-shm", "-journal"))]
-    near = get_close_matches(name, files, 1, 0.75)
-    return f"Did you mean {failures.printable(os.path.join(folder, near[0]))}?" if near else ""
+    with suppress(OSError):
+        files = [file.name for file in os.scandir(folder or ".") if file.is_file() and file.name != name]
+        files = [file for file in files if not file.endswith(("-wal", "-shm", "-journal"))]
+        for near in get_close_matches(name, files, 1, 0.75):
+            return f"Did you mean {failures.printable(os.path.join(folder, near))}?"
+    return ""
 
 
 def _without_passwords(text: str) -> str:

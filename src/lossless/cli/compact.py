@@ -111,11 +111,7 @@ def compact(
     ):
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            # a source that nothing makes smaller stays as it is
-            made: Data = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-            if written is not None:
-                made = pick_json(written, "level", "model", "calls", "failure") | {"summaryTokens": written.tokens}
-            done.append(_pass_json(work) | made)
+            done.append(_pass_json(work) | _written_json(written))
             if advance:
                 advance(1)
 
@@ -154,6 +150,12 @@ def _pass_json(work: Pass) -> Data:
     )
     sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
     return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
+
+
+def _written_json(written: WrittenSummary | None) -> Data:
+    if written is None:  # a source that nothing makes smaller stays as it is
+        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:

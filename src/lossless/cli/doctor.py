@@ -261,10 +261,9 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
         if not data["items"]:
             screen.line("No session is split.")
             return
-        columns = "session=sessionKey, active=targetId:right, archived, messages:count, look first=review:rest"
-        screen.items(data["items"], columns, archived=lambda item: ", ".join(map(str, item["sourceIds"])))
-        if data["applied"]:
-            screen.line(styled(f"{plural(len(data['done']), 'session')} merged.", "bold green"))
+        screen.record(data, "done")
+        if is_real:
+            screen.line(styled(f"{plural(len(reports), 'session')} merged.", "bold green"))
         else:
             screen.unchanged("--apply merges those that are certain, after a backup.")
 
@@ -299,25 +298,9 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
     if screen := invocation.answer("doctor.reindex", data, ok=is_whole):
-        lost, gone, stale = data["lostMessages"], data["goneMessages"], data["staleSummaries"]
-        screen.line(
-            f"The search index lacks {plural(lost, 'message')}, holds {plural(gone, 'row')} of messages that are gone, "
-            f"and lacks or misreads {plural(stale, 'summary')}."
-        )
-        if data["damaged"]:
-            screen.line(styled(f"It is damaged ({', '.join(data['damaged'])}), and will be rebuilt.", "red"))
-        if data["unindexed"]:
-            screen.line(f"{plural(data['unindexed'], 'row')} of other programs were never indexed.")
-        if data["losslessClawLost"]:
-            screen.line(f"lossless-claw's own search tables lack {plural(data['losslessClawLost'], 'row')}.")
-        if not data["applied"]:
+        screen.record(data)
+        if not is_real:
             screen.unchanged("--apply makes it again.")
-            return
-        done = data["done"]
-        made = f"{plural(done['messages'], 'message')} and {plural(done['summaries'], 'summary')}"
-        screen.line(styled(f"{made} indexed, {plural(done['dropped'], 'row')} dropped.", "bold green"))
-        for id_ in done["unreadable"]:
-            screen.line(styled(f"{id_} cannot be read: see `lcm verify`", "red"))
 
 
 @command("rebuild", doctor, short_help="Compute derived values again.")
@@ -335,18 +318,10 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
             found = engine.admin.rebuild()
     data: Data = {**to_json(found), "applied": is_real}
     if screen := invocation.answer("doctor.rebuild", data):
-        wrong = {
-            "context": data["contexts"],
-            "summary without its sources": data["withoutSources"],
-            "summary with wrong counts or times": data["miscounted"],
-            "conversation with wrong counters": data["counters"],
-        }
-        for what, ids in wrong.items():
-            if ids:
-                screen.line(f"{what}: {', '.join(map(str, ids[:10]))}{' …' if len(ids) > 10 else ''}")
-        if not any(wrong.values()):
+        screen.record(data)
+        if not any(value for name, value in data.items() if name != "applied"):
             screen.line("All that can be derived is as it should be.")
-        elif data["applied"]:
+        elif is_real:
             screen.line(styled("It was made again.", "bold green"))
         else:
             screen.unchanged("--apply makes it again.")
@@ -446,16 +421,9 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
         if not data["tables"]:
             screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
             return
-        tables = ", ".join(data["tables"])
+        screen.record(data)
         if not data["applied"]:
-            room_text, whole = format_bytes(data["bytesToFree"]), format_bytes(data["databaseSizeBytes"])
-            screen.line(f"{tables}: about {room_text} of {whole} can be freed.")
-            screen.unchanged("`lcm adopt --apply` makes a copied and does it.")
-            return
-        sizes_text = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['databaseSizeBytes'])}"
-        screen.title(f"{format_bytes(data['bytesFreed'])} freed", sizes_text)
-        copied = f"{data['backupPath']} ({format_bytes(data['backupBytes'])}); delete it when all is well"
-        screen.fields((("Dropped", tables), ("Counted again", message_counts(data["counts"])), ("Backup", copied)))
+            screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
@@ -494,12 +462,5 @@ def print_examination(screen: Screen, data: Data) -> None:
 
 
 def print_absent(screen: Screen, data: Data) -> None:
-    looked = f"{plural(data['files'], 'file')}, {format_bytes(data['bytes'])}"
-    if data["ok"]:
-        screen.line(styled("Nowhere. ", "green"), f"None of it is in {looked}.")
-        return
-    if data["traces"]:
-        screen.items(data["traces"], "phrase:right, place, file:key")
-    for reason in data["unreadable"]:
-        screen.line(styled("Not read: ", "yellow"), reason)
-    screen.line(styled(f"Found in {plural(data['found'], 'place')} of {looked}.", "red"))
+    screen.record(data)
+    screen.line(styled("Nowhere.", "green") if data["ok"] else styled("It was found, or not all could be read.", "red"))

@@ -455,12 +455,7 @@ def print_restore(screen: Screen, data: Data) -> None:
         screen.unchanged("--yes puts it in place.")
     else:
         screen.title("Restored", held)
-        before = data["before"]
-        was = "nothing that could be read" if before is None else plural(before["messages"], "message")
-        rows = [("Archive", data["databasePath"]), ("From", data["source"])]
-        rows.append(("Before", data["previous"] and f"{was}, kept as {data['previous']}"))
-        rows.append(("Payloads", f"{plural(data['files'], 'file')} brought back" if data["files"] else ""))
-        screen.fields(rows)
+        screen.record(data, "counts", "warnings")
     if data["warnings"]:
         which = "" if data["applied"] else f" --db {shlex.quote(data['source'])}"
         screen.warn(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.")
@@ -480,18 +475,8 @@ def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> Non
     what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
     if data["applied"]:
         screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
-        size = f"{format_bytes(data['databaseSizeBytes'])}, {format_bytes(data['freeBytes'])} free"
-        backup, reason, kept = data.get("backupPath"), data.get("vacuumReason"), len(data.get("left", ()))
-        files = data.get("filesLeft")
-        screen.fields(
-            (
-                ("Archive now", size),
-                ("Backup", backup and f"{backup}; delete it when all is well"),
-                ("Room", reason and f"not given back: {reason}"),
-                ("Left", f"{plural(kept, 'conversation')} that changed meanwhile" if kept else None),
-                ("Files left", f"{plural(files, 'file')}; see `lcm files gc`" if files else None),
-            )
-        )
+        hidden = ("items", "conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed")
+        screen.record(data, *hidden)
     elif not data["items"]:
         closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
         screen.line(f"No conversation matches.{closed}")
@@ -693,13 +678,11 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
     }
     if screen := invocation.answer("files.gc", data):
-        for item in data["items"]:
-            screen.line(f"  {item['path']}  ", styled(format_bytes(item["byteSize"]), "dim"))
         if not data["items"]:
-            screen.line(f"Every file in {data['folder']} has its row, or is younger than an hour.")
+            screen.line(f"Every file in {vault.root} has its row, or is younger than an hour.")
             return
-        what = f"{plural(data['count'], 'file')}, {format_bytes(data['bytes'])}"
-        screen.line(f"Deleted {what}." if data["applied"] else f"{what} without a row; --apply deletes them.")
+        screen.record(data)
+        screen.line("They are deleted." if is_real else "They have no row; --apply deletes them.")
 
 
 @command("stub", short_help="Store large tool results as files.")
@@ -749,21 +732,11 @@ def stub(
         if not data["count"]:
             screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
             return
-        if data["reverted"]:
-            what = plural(data["count"], "mark")
-            if data["applied"]:
-                screen.line(f"Took {what} away, and {plural(data.get('rows', 0), 'row')}.")
-            else:
-                screen.unchanged("--apply takes them away.", f"{what} would go.")
-            return
-        columns = "message=messageId:right, conv=conversationId:right, tool, size=byteSize:bytes, text=preview:rest"
-        screen.items(data["items"], columns)
-        what = f"{plural(data['count'], 'message')}, {format_bytes(data['bytes'])}"
-        if data["applied"]:
-            screen.line(f"{what} got a file in {data['folder']}.")
+        screen.record(data)
+        if not is_real:
+            screen.unchanged("--apply takes the marks away." if revert else "--apply gives each a file.")
+        elif not revert:
             screen.undo("lcm files stub --revert")
-        else:
-            screen.unchanged("--apply gives each a file.", f"{what}.")
 
 
 files.add_command(new_spelling(stub, "stub", "now"))

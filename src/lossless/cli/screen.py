@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -229,6 +230,37 @@ class Screen:
         titles = [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts]
         self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
 
+    def record(self, data: Data, *hidden: str) -> None:
+        """What an answer holds, under the names that programs read: values, then lists of items as tables.
+
+        What is None, False, 0 or empty is left out.
+        """
+        shown = {key: value for key, value in data.items() if value and key not in (*hidden, "applied", "dryRun")}
+        tables = {key: value for key, value in shown.items() if isinstance(value, list) and isinstance(value[0], dict)}
+        for items in tables.values():
+            names = [name for name, value in items[0].items() if not isinstance(value, list | dict)]
+            kinds = ["right" if isinstance(items[0][name], int | float) else "" for name in names]
+            titles = [(words_of(name).lower(), kind) for name, kind in zip(names, kinds, strict=True)]
+            self.table(
+                [*titles[:-1], (titles[-1][0], titles[-1][1] or "rest")],
+                [[self._value(name, item[name]) for name in names] for item in items],
+            )
+        self.fields((words_of(key), self._value(key, value)) for key, value in shown.items() if key not in tables)
+
+    def _value(self, name: str, value: Any) -> str:
+        if isinstance(value, datetime):
+            return self.time(value)
+        if isinstance(value, dict):
+            return ", ".join(f"{self._value(key, one)} {words_of(key).lower()}" for key, one in value.items() if one)
+        if isinstance(value, list):
+            return ", ".join(self._value("", one) for one in value)
+        if isinstance(value, bool):
+            return "yes" if value else "no"
+        if not isinstance(value, int):
+            return "" if value is None else str(value)
+        is_size = re.search("[bB]yte|^size", name) is not None
+        return format_bytes(value) if is_size else str(value) if name.endswith("Id") else f"{value:,}"
+
     def bars(self, rows: Sequence[tuple[str, int]]) -> None:
         """Sizes with bars of their share."""
         from rich.table import Column, Table
@@ -304,6 +336,15 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
     from rich.text import Text
 
     return Text.assemble(*pieces)
+
+
+def words_of(name: str) -> str:
+    """A name of JSON as words.
+
+    >>> words_of("messagesInserted")
+    'Messages inserted'
+    """
+    return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name).capitalize()
 
 
 def message_counts(counts: Data) -> str:

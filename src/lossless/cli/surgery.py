@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -39,7 +39,6 @@ from lossless.cli.options import (
     NAME_ONE,
     ConversationTarget,
     apply_confirmed,
-    bad_option,
     budget_option,
     combined,
     confirm,
@@ -140,18 +139,30 @@ def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> No
     operate(invocation, "undo", work, f"Undo the {work.entry.action}?", plan, **apply)
 
 
+def _point(value: str) -> int | datetime:
+    if value.isascii() and value.isdigit():
+        return int(value)
+    try:
+        return parse_time(value)
+    except (ValueError, OverflowError):
+        raise click.BadParameter(f"{value!r:.60} is neither the number of a change nor a time") from None
+
+
 @command("diff")
 @options.target_options()
-@click.option("--since", metavar="POINT", help="A change by its number, or a time; else the change before the last.")
-@click.option("--until", metavar="POINT", help="A change by its number, or a time; else now.")
-def diff(invocation: Invocation, target: ConversationTarget, since: str | None, until: str | None) -> None:
+@click.option(
+    "--since", metavar="POINT", type=_point, help="A change by its number, or a time; else the change before the last."
+)
+@click.option("--until", metavar="POINT", type=_point, help="A change by its number, or a time; else now.")
+def diff(
+    invocation: Invocation, target: ConversationTarget, since: int | datetime | None, until: int | datetime | None
+) -> None:
     """Show what left and what entered the context between two points, and by which changes.
 
     Without points, it shows the last change. Appended messages do not count as changes.
     """
-    after, through = _parse_point("--since", since), _parse_point("--until", until)
     with invocation.reader() as engine:
-        found = engine.surgery.diff(target.need(engine), after, through)
+        found = engine.surgery.diff(target.need(engine), since, until)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
     if screen := invocation.answer("diff", data):
         if not data["entries"]:
@@ -169,29 +180,8 @@ def _log_entry_json(entry: Any) -> Data:
     return {name: value for name, value in to_json(entry).items() if name != "detail"}
 
 
-def _parse_point(option: str, value: str | None) -> int | datetime | None:
-    if value is None:
-        return None
-    if value.isascii() and value.isdigit():
-        return int(value)
-    try:
-        return parse_time(value)
-    except (ValueError, OverflowError):
-        raise bad_option(option, f"{value!r:.60} is neither the number of a change nor a time") from None
-
-
-class FocusOptions(NamedTuple):
-    """How a brief is written."""
-
-    named: ModelChoice
-    no_compact: bool
-    dry_run: bool
-    yes: bool
-
-
-_focus_options = options.gathered(
-    "how",
-    FocusOptions,
+_focus_options = combined(
+    options.target_options(),
     model_options,
     click.option("--no-compact", is_flag=True, help="Do not fold older history first."),
     click.option("--dry-run", is_flag=True, help="Only show which summaries the brief would replace."),
@@ -201,9 +191,8 @@ _focus_options = options.gathered(
 
 @command("focus")
 @words_argument("question", "[QUESTION]...", required=False)
-@options.target_options()
 @_focus_options
-def focus(invocation: Invocation, question: str | None, target: ConversationTarget, how: FocusOptions) -> None:
+def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
     """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
 
     Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
@@ -215,15 +204,14 @@ def focus(invocation: Invocation, question: str | None, target: ConversationTarg
             found = engine.surgery.focus_status(target.need_id(engine))
         invocation.answer("focus", {"plan": None, "text": "", "focus": _focus_json(found)}, view=print_focus)
         return
-    _write_focus(invocation, "focus", target, question, how)
+    _write_focus(invocation, "focus", question, target, **how)
 
 
 @command("refocus")
-@options.target_options()
 @_focus_options
-def refocus(invocation: Invocation, target: ConversationTarget, how: FocusOptions) -> None:
+def refocus(invocation: Invocation, /, **how: Any) -> None:
     """Bring the active brief up to date with later messages."""
-    _write_focus(invocation, "refocus", target, None, how)
+    _write_focus(invocation, "refocus", None, **how)
 
 
 @command("unfocus")
@@ -239,19 +227,26 @@ def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -
 
 
 def _write_focus(
-    invocation: Invocation, command: str, target: ConversationTarget, question: str | None, how: FocusOptions
+    invocation: Invocation,
+    command: str,
+    question: str | None,
+    target: ConversationTarget,
+    named: ModelChoice,
+    no_compact: bool,
+    dry_run: bool,
+    yes: bool,
 ) -> None:
-    asked = settings_with_model(invocation, how.named)
+    asked = settings_with_model(invocation, named)
     conversation = options.find_active(invocation, target)
-    if invocation.rule == "ask" and not how.dry_run and Summariser(asked).has_model:
-        confirm(f"Have {writer_name(asked)} write the brief?", how.yes)
-    if how.dry_run:
+    if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
+        confirm(f"Have {writer_name(asked)} write the brief?", yes)
+    if dry_run:
         with invocation.reader() as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
         invocation.answer(command, {"plan": to_json(plan), "text": plan.text, "focus": None}, view=print_focus)
         return
     with invocation.engine(asked) as engine:
-        if not how.no_compact:
+        if not no_compact:
             engine.compact(conversation, force=True)
         found = engine.surgery.focus(conversation, question)
     is_written = found is not None and found.brief.status == "active"

@@ -4,7 +4,6 @@ one, and conversations are written to files that other programs, or people, read
 
 from __future__ import annotations
 
-import re
 import sys
 from collections import Counter
 from dataclasses import replace
@@ -19,7 +18,7 @@ from lossless.cli import failures
 from lossless.cli.append import again_option, print_pruned
 from lossless.cli.commands import Command, F, Group, Invocation, command, text_option, text_type
 from lossless.cli.options import ConversationTarget, complete_sessions, confirm, gathered, session_names, when_option
-from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json, words_of
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
@@ -377,7 +376,7 @@ def print_report(screen: Screen, data: Data, what: str) -> None:
     screen.title("DRY RUN — no rows written." if data.get("dryRun") else f"{what} complete.", place)
     counts = {key: len(value) if key in ("sessionsTouched", "files") else value for key, value in data.items()}
     screen.fields(
-        (re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", key).capitalize(), f"{count:,}")
+        (words_of(key), f"{count:,}")
         for key, count in counts.items()
         if type(count) is int and key != "warningCount" and (count or key in _ALWAYS)
     )
