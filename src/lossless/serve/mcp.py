@@ -133,7 +133,11 @@ def make_server(archive: ArchiveTools) -> Server[Any]:
         return types.CallToolResult(content=[types.TextContent(text=result.text)], is_error=result.is_error)
 
     async def list_resources(_ctx: _Context, params: _Page | None) -> types.ListResourcesResult:
-        return await in_thread(partial(_resources, archive, params.cursor if params else None))
+        try:
+            return await in_thread(partial(resource_page, archive, params.cursor if params else None))
+        except LosslessError as error:
+            code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
+            raise MCPError(code, str(error)) from None
 
     async def list_templates(_ctx: _Context, _params: _Page | None) -> types.ListResourceTemplatesResult:
         templates = [
@@ -191,17 +195,6 @@ def _tool(tool: Tool, archive: ArchiveTools) -> types.Tool:
         where = where if archive.session_key is None else _WITHIN.format(key=archive.session_key)
     hints = types.ToolAnnotations(read_only_hint=True, open_world_hint=tool.name == "lcm_expand_query")
     return types.Tool(name=tool.name, description=tool.help + where, input_schema=tool.schema, annotations=hints)
-
-
-# --- resources ------------------------------------------------------------------------------------
-
-
-def _resources(archive: ArchiveTools, cursor: str | None) -> types.ListResourcesResult:
-    try:
-        return resource_page(archive, cursor)
-    except LosslessError as error:
-        code = types.INVALID_PARAMS if isinstance(error, BadInput) else types.INTERNAL_ERROR
-        raise MCPError(code, str(error)) from None
 
 
 # --- prompts --------------------------------------------------------------------------------------

@@ -36,8 +36,6 @@ class SessionFinder:
     _responses: OrderedDict[str, tuple[Session, str]] = field(default_factory=OrderedDict)
     #: Sessions with requests in progress, and how many.
     _busy: dict[str, int] = field(default_factory=dict)
-    #: How many sessions a name had at the last lookup.
-    _counted: OrderedDict[str, int] = field(default_factory=OrderedDict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def of(
@@ -149,15 +147,13 @@ class SessionFinder:
                 yield session, stored
 
     def _count(self, name: str) -> int:
-        count, step = self._counted.pop(name, 0), 1
+        """How many sessions a name has: they are numbered without gaps."""
+        count, step = 0, 1
         while self._is_there(name, count + step):
             count, step = count + step, 2 * step
         while step > 1:
             step //= 2
             count += step if self._is_there(name, count + step) else 0
-        self._counted[name] = count
-        while len(self._counted) > _REMEMBERED:
-            self._counted.popitem(last=False)
         return count
 
     def _is_there(self, name: str, number: int) -> bool:

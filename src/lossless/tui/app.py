@@ -160,33 +160,32 @@ class TerminalApp(App[None]):
     def action_show_help(self) -> None:
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()
-        found: dict[tuple[str, str], list[str]] = {}
-        for name, binding in own_bindings(type(self.screen)):
-            found.setdefault((binding.action, binding.description), []).append(name)
-        for keys, about in [*((" ".join(names), about) for (_, about), names in found.items()), *always]:
+        ours = [(" ".join(names), about) for names, about in own_actions(type(self.screen)).values()]
+        for keys, about in [*ours, *always]:
             text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
         self.push_screen(DetailDialog(DetailView("Keys"), text))
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         """Everything that a key does here, by name, then what the framework offers."""
-        done = set()
-        for name, binding in own_bindings(type(screen)):
-            if binding.action not in done:
-                done.add(binding.action)
-                run = partial(self.call_later, self.run_action, binding.action, screen)
-                yield SystemCommand(binding.description, f"key {name}", run)
+        for action, (names, about) in own_actions(type(screen)).items():
+            run = partial(self.call_later, self.run_action, action, screen)
+            yield SystemCommand(about, f"key {names[0]}", run)
         yield SystemCommand("Theme", "Colours for a dark or a light terminal", self.action_change_theme)
         yield SystemCommand("Quit", "Leave lcm", self.action_quit)
 
 
-def own_bindings(screen: type) -> list[tuple[str, Binding]]:
-    """The keys that a screen names itself, one by one with their names; its own go before those of all screens."""
-    found: dict[str, Binding] = {}
+def own_actions(screen: type) -> dict[str, tuple[list[str], str]]:
+    """What a screen's keys do: their names and what it is. Its own keys go before those of all screens."""
+    found: dict[str, tuple[list[str], str]] = {}
+    keys = set()
     for kind in screen.__mro__:
         listed = kind.__dict__.get("BINDINGS", ()) if kind.__module__.startswith(_OURS) else ()
         for binding in Binding.make_bindings(listed):
-            found.setdefault(binding.key, binding)
-    return [(_KEY_NAMES.get(key, key), binding) for key, binding in found.items()]
+            if binding.key not in keys:
+                keys.add(binding.key)
+                names, _ = found.setdefault(binding.action, ([], binding.description))
+                names.append(_KEY_NAMES.get(binding.key, binding.key))
+    return found
 
 
 def is_light(colours: str) -> bool:
