@@ -579,7 +579,7 @@ class _Matcher:
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
             is_short = self._says_little(w, s)
-            is_late = is_late and (row != s - 1 or is_short)
+            is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
             if not is_late:
