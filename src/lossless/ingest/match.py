@@ -168,7 +168,7 @@ class _Matcher:
             for w, s in landmarks.items()
             if self._is_in_run(w, s, landmarks) or (self._was_shown(s) and not self.shown[w].is_short)
         }
-        self.chain = longest_chain(sorted(anchors.items()))
+        self.chain = self._without_repeated_end(longest_chain(sorted(anchors.items())))
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
@@ -205,6 +205,23 @@ class _Matcher:
             return self._same(w, s)
         likeness = self.pair.likeness(w, s)
         return likeness >= minimum or (likeness >= ALIKE and self.pair.is_lesser(w, s))
+
+    def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
+        start = len(chain)
+        for w, s in reversed(chain):
+            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
+            if not is_next or not self._is_open(w):
+                break
+            start -= 1
+        run, before = chain[start:], chain[start - 1] if start else (-1, -1)
+        if not self.follows or not run or len(run) >= SURE:
+            return chain
+        asked = next((n for n in range(run[0][0] - 1, before[0], -1) if self.shown[n].role == "user"), None)
+        row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
+        if asked is None or row is None or self.shown[asked].is_short:
+            return chain
+        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
 
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
