@@ -229,11 +229,19 @@ class _Matcher:
         return {n: n for n in range(next(new, len(both)))}
 
     def _has_moved_on(self) -> bool:
-        """Whether the few very short texts at the beginning are also right before a later row, which is shown next."""
+        """Whether the few very short texts at the beginning are also right before a later row, which is shown next.
+
+        Or they are the last rows, and the window is as long as the last one.
+        """
         size = len(self._common_beginning())
         if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
             return False
         later = range(size + 1, len(self.stored))
+        start = len(self.stored) - size
+        if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
+            if len(self.shown) >= len(self.last or self.stored):
+                return True
+            self.ambiguous += size
         return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
