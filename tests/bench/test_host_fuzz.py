@@ -85,6 +85,10 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("own placeholder", 1_300_002_840),
         ("edits, sliding", 1_300_001_003),
         ("head cut", 1_300_002_872),
+        ("edits and cuts off", 55_001_050),
+        ("deletes", 55_002_896),
+        ("edits and cuts off", 56_002_198),
+        ("two tabs", 59_000_606),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -96,6 +96,24 @@ def test_a_text_that_stands_for_several_results_is_a_reduction() -> None:
     assert not is_reduction(result("one"), result("old result"))
 
 
+def test_an_empty_result_is_a_result_and_a_known_placeholder_is_none() -> None:
+    assert is_reduction(result(""), result("[Old tool result content cleared]"))
+    assert not is_reduction(result("(running…)"), result(""))
+    assert not is_reduction(result("\n<system-reminder>\nBe kind.\n</system-reminder>"), result(""))
+
+
+def test_the_beginning_of_a_text_with_an_ellipsis_is_a_cut() -> None:
+    text = "Joined a travel club and, like I said, working on my studies as well."
+    assert is_reduction(message(text), message(f"{text[:50]}..."))
+    assert not is_reduction(message(text), message(f"{text[:20]}..."))
+
+
+def test_arguments_are_values_and_case_and_labels_are_a_frame() -> None:
+    assert score_likeness(calling("", "exec:1", '{"path":"x"}'), calling("", "exec:1", '{\n  "path": "x"\n}')) == 1.0
+    assert score_likeness(message("Sure."), message("sure.")) == 1.0
+    assert score_likeness(message("Sure."), message("John: Sure.")) == 1.0
+
+
 def test_a_payload_that_is_gone_or_named_is_a_reduction() -> None:
     text = {"type": "text", "text": "look"}
     stored = message([text, PICTURE])

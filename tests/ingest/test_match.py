@@ -308,6 +308,13 @@ def test_an_id_decides_before_all_words() -> None:
     assert (found.rows, found.versions) == ((0, 2), frozenset({0, 1}))
 
 
+def test_of_equal_rows_the_one_that_was_shown_is_meant() -> None:
+    """Rule: an older one that the host had left out before is not shown again in its place."""
+    stored = [line(0), "u: so", "a: fine", line(2), "a: fine", "u: ok"]
+    found = lay([line(0), "a: fine", "u: ok", line(7)], stored, [0, 3, 4, 5], follows=True)
+    assert found.rows == (0, 4, 5, None)
+
+
 TEXTS = st.sampled_from(("u: ok", "a: ok", "u: a longer question", "a: a longer answer", "s: be kind", "t: result one"))
 
 

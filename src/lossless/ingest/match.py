@@ -168,7 +168,7 @@ class _Matcher:
             for w, s in landmarks.items()
             if self._is_in_run(w, s, landmarks) or (self._was_shown(s) and not self.shown[w].is_short)
         }
-        self.chain = longest_chain(sorted(anchors.items()))
+        self.chain = self._without_repeated_end(longest_chain(sorted(anchors.items())))
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
@@ -206,17 +206,42 @@ class _Matcher:
         likeness = self.pair.likeness(w, s)
         return likeness >= minimum or (likeness >= ALIKE and self.pair.is_lesser(w, s))
 
+    def _without_repeated_end(self, chain: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
+        start = len(chain)
+        for w, s in reversed(chain):
+            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
+            if not is_next or not self._is_open(w):
+                break
+            start -= 1
+        run, before = chain[start:], chain[start - 1] if start else (-1, -1)
+        if not self.follows or not run or len(run) >= SURE:
+            return chain
+        asked = next((n for n in range(run[0][0] - 1, before[0], -1) if self.shown[n].role == "user"), None)
+        row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
+        if asked is None or row is None or self.shown[asked].is_short:
+            return chain
+        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
+
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
         new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
         return {n: n for n in range(next(new, len(both)))}
 
     def _has_moved_on(self) -> bool:
-        """Whether the few very short texts at the beginning are also right before a later row, which is shown next."""
+        """Whether the few very short texts at the beginning are also right before a later row, which is shown next.
+
+        Or they are the last rows, and the window is as long as the last one.
+        """
         size = len(self._common_beginning())
         if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
             return False
         later = range(size + 1, len(self.stored))
+        start = len(self.stored) - size
+        if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
+            if len(self.shown) >= len(self.last or self.stored):
+                return True
+            self.ambiguous += size
         return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
@@ -579,7 +604,7 @@ class _Matcher:
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
             is_short = self._says_little(w, s)
-            is_late = is_late and (row != s - 1 or is_short)
+            is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
             if not is_late:
