@@ -13,7 +13,7 @@ from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from lossless.errors import ArchiveCorrupt
 from lossless.model.messages import (
@@ -182,8 +182,7 @@ _COMMON_CHARS = 240
 _RESULT_ROLES = ("tool", "toolResult")
 
 
-@dataclass(frozen=True, slots=True)
-class PartRow:
+class PartRow(NamedTuple):
     """The columns of `message_parts` that are written."""
 
     ordinal: int
@@ -315,7 +314,7 @@ def with_notes(parts: tuple[PartRow, ...], role: Role, notes: PartNotes) -> tupl
     metadata = {part.ordinal: json.loads(part.metadata) for part in parts}
     for ordinal, more in notes.items():
         metadata[ordinal if ordinal in metadata else min(metadata)] |= more
-    return tuple(replace(part, metadata=storable_json(metadata[part.ordinal])) for part in parts)
+    return tuple(part._replace(metadata=storable_json(metadata[part.ordinal])) for part in parts)
 
 
 def unpack_part(row: PartRow, metadata: dict[str, Any], content: str) -> Part:

@@ -66,7 +66,7 @@ class StoredWording:
         """The same with only the beginning of its text."""
         content = self.content[:length]
         parts = tuple(
-            replace(part, text_content=content) if part.text_content == self.content else part for part in self.parts
+            part._replace(text_content=content) if part.text_content == self.content else part for part in self.parts
         )
         return replace(self, content=content, parts=parts, tokens=tokens)
 

@@ -15,23 +15,24 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless import __version__
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
 from lossless.files.vault import Vault
-from lossless.model.identity import identity_hash
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.store.bundles import (
     CONTEXT_COLUMNS,
     CONVERSATION_COLUMNS,
     EXTRA_COLUMNS,
+    KEY_COLUMNS,
     MESSAGE_COLUMNS,
     PRUNED_TABLE,
     SIDE_TABLES,
     SUMMARY_COLUMNS,
     Bundle,
     MessageKey,
+    fit_columns,
     fit_row,
-    fit_scalars,
     is_stale_mark,
     is_version,
+    message_key,
     part_rows,
     select_pruned,
 )
@@ -53,6 +54,7 @@ VERSION = 1
 #: The types of lines, in their order in a block.
 TYPES = ("conversation", "message", "summary", "context_items", *SIDE_TABLES, "focus_brief_sources", "former_summaries")
 _ORDER = {name: n for n, name in enumerate(TYPES)}
+_NO_MESSAGE = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
 _ID = (int, str)
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
@@ -109,11 +111,11 @@ def survey_archive(path: Path) -> ArchiveSurvey:
             if last.get("type") == "end":
                 raise _wrong(number, "something comes after the end")
             try:
-                values = json.loads(raw)
-                restore_row(values if isinstance(values, dict) else {})
+                given = _parse(raw)
+                values = restore_row(given) if isinstance(given, dict) else {}
             except (ValueError, RecursionError, TypeError) as error:
                 raise _wrong(number, "it is not valid JSON") from error
-            if not isinstance(values, dict) or not isinstance(values.get("type"), str):
+            if not isinstance(values.get("type"), str):
                 raise _wrong(number, "it has no type")
             if number == 1:
                 if values["type"] != FORMAT:
@@ -138,13 +140,20 @@ def survey_archive(path: Path) -> ArchiveSurvey:
     return found
 
 
+def _parse(line: bytes) -> Any:
+    return json.loads(line.decode("utf-8", "surrogatepass"))
+
+
 def block_lines(path: Path, block: ConversationBlock) -> Iterator[tuple[str, RowValues]]:
-    """The lines of one conversation: type and values."""
+    """The lines of one conversation: type and values, bytes not yet decoded."""
+    place, end = block
     with path.open("rb") as file:
-        file.seek(block[0])
-        while file.tell() < block[1]:
-            values = json.loads(file.readline())
-            yield values.pop("type"), restore_row(values)
+        file.seek(place)
+        while place < end:
+            line = file.readline()
+            place += len(line)
+            values = _parse(line)
+            yield values.pop("type"), values
 
 
 def _count(found: ArchiveSurvey, values: dict[str, Any], last: dict[str, Any], place: int, number: int) -> None:
@@ -172,7 +181,7 @@ def _check_line(values: dict[str, Any], number: int) -> None:
             raise _wrong(number, "one of its parts has no ordinal or no type")
     if not all(map(is_stale_mark, values.get("stale", ()))):
         raise _wrong(number, "what changed below it is of the wrong kind")
-    if not all(isinstance(one, dict) and is_version(restore_row(one)) for one in values.get("versions", ())):
+    if not all(isinstance(one, dict) and is_version(one) for one in values.get("versions", ())):
         raise _wrong(number, "one of its versions has a field of the wrong kind")
 
 
@@ -307,7 +316,7 @@ def import_archive(
         conversations.append(conversation)
         if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
             merger.add(_bundle(place, block))
-    pruned = [fit_scalars(values) for _, values in block_lines(place, found.pruned)] if found.pruned else []
+    pruned = [extra_row(PRUNED_TABLE, values) for _, values in block_lines(place, found.pruned or (0, 0))]
     merger.finish(select_pruned(pruned, options.sessions))
     merger.report.warnings += lossless_claw.unknown_session_warnings(
         map(lossless_claw.session_names, conversations), options.sessions
@@ -322,14 +331,11 @@ def _bundle(path: Path, block: ConversationBlock) -> Bundle:
     tables: dict[str, list[RowValues]] = {}
     for type_, values in block_lines(path, block):
         if type_ == "conversation":
-            conversation = dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(values)
+            conversation = dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(restore_row(values))
         elif type_ == "message":
-            row = fit_row(values)
-            identity = row.get("identity_hash") or identity_hash(row["role"], row["content"])
-            names = row.get("transcript_entry_id"), row.get("stable_event_key"), row["token_count"], row["role"]
-            keys.append(MessageKey(row["message_id"], row["seq"], identity, row["created_at"], *names))
+            keys.append(message_key(fit_columns(KEY_COLUMNS, map(values.get, KEY_COLUMNS))))
         elif type_ == "summary":
-            summaries.append(dict.fromkeys(SUMMARY_COLUMNS) | fit_row(values))
+            summaries.append(dict.fromkeys(SUMMARY_COLUMNS) | fit_row(restore_row(values)))
         else:
             tables.setdefault(type_, []).append(extra_row(type_, values))
     context = [dict.fromkeys(CONTEXT_COLUMNS) | item for item in tables.pop("context_items", [])]
@@ -341,8 +347,8 @@ def _pages(path: Path, block: ConversationBlock) -> Iterator[list[RowValues]]:
     for type_, values in block_lines(path, block):
         if type_ == "message":
             values.pop("original", None)
-            parts = [fit_row(restore_row(part)) for part in values["parts"]]
-            page.append(dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS)) | fit_row(values) | {"parts": parts})
+            parts = [fit_row(part) for part in values["parts"]]
+            page.append(_NO_MESSAGE | fit_row(restore_row(values)) | {"parts": parts})
         elif page and type_ != "conversation":
             break
         if len(page) == _PAGE:

@@ -19,7 +19,7 @@ from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
-from lossless.store.bundles import OWN_TABLES, fit_row, fit_scalars
+from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, fit_row, fit_scalars
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
@@ -227,6 +227,7 @@ class PayloadCopier:
 
 
 _BYTES = "base64"
+_NESTED = (dict, list)
 
 
 def dump_row(values: object) -> str:
@@ -235,13 +236,13 @@ def dump_row(values: object) -> str:
 
 def restore_row(values: dict[str, Any]) -> dict[str, Any]:
     """Values with bytes decoded."""
-    return {name: _decode(value) for name, value in values.items()}
+    return {name: _decode(value) if type(value) in _NESTED else value for name, value in values.items()}
 
 
 def extra_row(table: str, values: dict[str, Any]) -> dict[str, Any]:
     """A row of an additional table, with values that its columns can hold."""
     row = restore_row(values)
-    return fit_scalars(row) if table in OWN_TABLES else fit_row(row)
+    return fit_scalars(row) if table in (*OWN_TABLES, PRUNED_TABLE) else fit_row(row)
 
 
 def _encode(value: object) -> object:
@@ -250,9 +251,9 @@ def _encode(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no place in JSON")
 
 
-def _decode(value: Any) -> Any:
-    if isinstance(value, dict) and list(value) == [_BYTES]:
-        return base64.b64decode(value[_BYTES]) if isinstance(value[_BYTES], str) else None
+def _decode(value: dict[str, Any] | list[Any]) -> Any:
     if isinstance(value, list):
         return [restore_row(item) if isinstance(item, dict) else item for item in value]
+    if list(value) == [_BYTES]:
+        return base64.b64decode(value[_BYTES]) if isinstance(value[_BYTES], str) else None
     return value

@@ -426,7 +426,8 @@ def part_to_columns(part: RowValues, role: str) -> RowValues:
     payload = _object(part.get("payload"))
     place = {name: part[name] for name in (*_PLACE, "message_id") if part.get(name) is not None}
     if payload.get("part_type") in _PART_TYPES:
-        return place | fit_row({name: value for name, value in payload.items() if name != "message_id"})
+        payload.pop("message_id", None)
+        return place | fit_row(payload)
     kind = str(part.get("kind") or "tool_call")
     part_type = _TYPES.get(kind, kind if kind in _PART_TYPES else "agent")
     columns = {"part_type": part_type, "tool_name": part.get("tool_name"), "file_name": part.get("file_path")}

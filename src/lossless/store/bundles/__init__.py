@@ -146,7 +146,7 @@ MESSAGE_COLUMNS = (
     "message_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
     "transcript_entry_id", "created_at", "large_content", "stable_event_key",
 )  # fmt: skip
-_KEY = (
+KEY_COLUMNS = (
     "message_id", "seq", "role", "identity_hash", "created_at", "transcript_entry_id", "stable_event_key",
     "token_count", "content",
 )  # fmt: skip
@@ -189,6 +189,15 @@ class MessageKey(NamedTuple):
     event_key: str | None
     tokens: int
     role: str = ""
+
+
+def message_key(row: RowValues) -> MessageKey:
+    """What identifies the message with these values of `KEY_COLUMNS`."""
+    identity = row["identity_hash"] or identity_hash(row["role"] or "", row["content"] or "")
+    return MessageKey(
+        row["message_id"], row["seq"] or 0, identity, row["created_at"] or "", row["transcript_entry_id"],
+        row["stable_event_key"], row["token_count"] or 0, row["role"] or "",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,14 +264,8 @@ class BundleReader(TableAccess):
         return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
 
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
-        keys = []
-        for row in self._rows("keys", conversation_id=conversation_id):
-            one = fit_columns(_KEY, row)
-            role, seq, tokens = one["role"] or "", one["seq"] or 0, one["token_count"] or 0
-            known = one["identity_hash"] or identity_hash(role, one["content"] or "")
-            names = one["transcript_entry_id"], one["stable_event_key"]
-            keys.append(MessageKey(one["message_id"], seq, known, one["created_at"] or "", *names, tokens, role))
-        return keys
+        rows = self._rows("keys", conversation_id=conversation_id)
+        return [message_key(fit_columns(KEY_COLUMNS, row)) for row in rows]
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[RowValues]]:
         """The messages of a conversation in order, in batches, with their parts."""
@@ -371,8 +374,8 @@ _QUERIES = load_queries("bundles")
 _MESSAGES = load_queries("messages")
 #: The columns of a new message in the order of its query.
 _ROW = itemgetter(
-    "message_id", "conversation_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
-    "transcript_entry_id", "created_at", "stable_event_key", "large_content",
+    "message_id", "conversation_id", "seq", "role", "content", "token_count", "identity_hash",
+    "openclaw_sender_metadata", "transcript_entry_id", "created_at", "stable_event_key", "large_content",
 )  # fmt: skip
 _DIGESTED = itemgetter(
     "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
@@ -539,13 +542,13 @@ def _extras(message: RowValues, decoded: Message, text: str, parts: list[RowValu
 
 def part_rows(message: RowValues) -> tuple[PartRow, ...]:
     """The parts of a message as they are stored."""
-    return tuple(
+    return tuple([
         PartRow(
             part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
             part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
         )
         for part in message["parts"]
-    )  # fmt: skip
+    ])  # fmt: skip
 
 
 def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:

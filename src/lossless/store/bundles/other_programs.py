@@ -388,5 +388,4 @@ class RemnicFile(TableAccess):
 
 def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
     """A Remnic row; ids are unchanged."""
-    pairs = zip(names, row, strict=True)
-    return {name: value if name == "id" else bundles.fit_value(name, value) for name, value in pairs}
+    return bundles.fit_columns(names, row) | ({"id": row[0]} if names[0] == "id" else {})
