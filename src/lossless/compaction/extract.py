@@ -286,13 +286,13 @@ class _SummaryDraft:
                 if len(self.passed_over) == most_passed:
                     break
                 if not len(self.passed_over) % _LOOK_AHEAD:
-                    may_fit, too_long = self._by_length(space - len(_GAP))
-                    if self.taken and not self.takes_small_talk:
-                        self.queue = may_fit
-                        heapq.heapify(may_fit)
-                        aside += too_long
-                    if not may_fit:
+                    fitting, too_long = self._by_length(space - len(_GAP))
+                    if not fitting:
                         break
+                    if self.taken and not self.takes_small_talk:
+                        aside += (item for item in too_long if item[1] not in self.short)
+                        self.queue = [*fitting, *(item for item in too_long if item[1] in self.short)]
+                        heapq.heapify(self.queue)
                 continue
             space -= cost
             self.remaining -= cost
@@ -308,13 +308,13 @@ class _SummaryDraft:
 
     def _by_length(self, space: int) -> tuple[list[tuple[float, int]], list[tuple[float, int]]]:
         """What waits, by whether it may be short enough for the room that is left."""
-        may_fit: list[tuple[float, int]] = []
+        fitting: list[tuple[float, int]] = []
         too_long: list[tuple[float, int]] = []
         of_tools = min(space, self.tool_room - len(_GAP))
         for item in self.queue:
             room = of_tools if self.row_of[item[1]].role == "tool" else space
-            (may_fit if self.costs[item[1]] <= room else too_long).append(item)
-        return may_fit, too_long
+            (fitting if self.costs[item[1]] <= room else too_long).append(item)
+        return fitting, too_long
 
     def _with_neighbours(self, index: int) -> list[int]:
         """A unit that says little alone with what is next to it in its message; none when that helps nothing."""
