@@ -239,17 +239,14 @@ class Vault:
         """Payloads and unfinished writes without a row in `known`; recent ones may still get a row and are skipped."""
         before = time.time() - min_age_seconds
         found: list[OrphanFile] = []
-        for folder in sorted(_entries(self.root), key=lambda entry: entry.name):
-            if not folder.name.isascii() or not folder.name.isdigit() or not folder.is_dir(follow_symlinks=False):
+        for path in sorted(self.root.glob("[0-9]*/*")):
+            named, status = _NAME.fullmatch(path.name) or _TEMPORARY.fullmatch(path.name), path.lstat()
+            is_ours = path.parent.name.isdigit() and not path.parent.is_symlink() and stat.S_ISREG(status.st_mode)
+            if named is None or not is_ours:
                 continue
-            for entry in sorted(_entries(folder.path), key=lambda entry: entry.name):
-                named = _NAME.fullmatch(entry.name) or _TEMPORARY.fullmatch(entry.name)
-                if named is None or not entry.is_file(follow_symlinks=False):
-                    continue
-                status = entry.stat(follow_symlinks=False)
-                is_known = named.re is _NAME and named[1] in known
-                if not is_known and status.st_mtime <= before:
-                    found.append(OrphanFile(Path(entry.path), named[1], status.st_size))
+            is_known = named.re is _NAME and named[1] in known
+            if not is_known and status.st_mtime <= before:
+                found.append(OrphanFile(path, named[1], status.st_size))
         return found
 
     def remove(self, orphan: OrphanFile) -> None:
@@ -339,14 +336,6 @@ def _whole_characters(piece: FilePiece) -> FilePiece:
         return piece
     data = data[head : len(data) - tail]
     return FilePiece(data, piece.start + head, piece.start + head + len(data), piece.total)
-
-
-def _entries(path: str | os.PathLike[str]) -> list[os.DirEntry[str]]:
-    try:
-        with os.scandir(path) as entries:
-            return list(entries)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 #: The folder that all archives of a directory shared in earlier versions; still read.

@@ -25,7 +25,15 @@ from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, parse_query
-from lossless.recall.results import ELLIPSIS, find_references, parse_reference
+from lossless.recall.results import (
+    ELLIPSIS,
+    TextBudget,
+    find_references,
+    format_span,
+    message_header,
+    message_text,
+    parse_reference,
+)
 from lossless.recall.scope import Caller, GrepRequest, Scope, require_readable
 
 if TYPE_CHECKING:
@@ -473,13 +481,48 @@ def _ask_reader(work: _ConversationTask, name: str, complete: Complete) -> tuple
     return outcome, "pack"
 
 
+#: How many hits may be evidence, and the largest share of the room that one of them may take.
+_EVIDENCE_HITS, _SHARE = 24, 3
+_MIN_TOKENS = 24
+
+
 def _gather(work: _ConversationTask, token_cap: int) -> DelegateReply:
-    question, box = work.question, work.box
+    """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
+    is in order of time.
+
+    Messages go before summaries that were not named, because a question asks for what was said.
+    """
+    question, box, scope, archive = work.question, work.box, work.scope, work.box.archive
     words = question.query if question.query and question.query.strip() else question.prompt
     named = _ids(candidate for candidate in work.members if candidate.is_explicit)
-    return delegate.gather_evidence(
-        box.archive, box.grep, work.scope, named, _ids(work.members), words, token_cap, box.clock()
-    )
+    request = GrepRequest(words, "full_text", "messages", limit=_EVIDENCE_HITS, sort="relevance")
+    hits = [f"msg#{hit.id}" for hit in box.grep(archive, scope, request, box.clock()).hits]
+    wanted = list(dict.fromkeys([*named, *hits[: _EVIDENCE_HITS // 2], *_ids(work.members), *hits]))
+    summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in wanted if id_[:4] == "sum_"])}
+    messages = archive.messages.many([int(id_[4:]) for id_ in wanted if id_[:4] == "msg#"])
+    stored = {f"msg#{found.id}": found for found in messages}
+    space, largest = TextBudget(token_cap), TextBudget(max(_MIN_TOKENS, token_cap // _SHARE))
+    taken: list[tuple[datetime, str, str]] = []
+    truncated = False
+    for id_ in wanted:
+        if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
+            title = f"[{summary.id} | {summary.kind} summary | {format_span(summary.earliest_at, summary.latest_at)}]"
+            at, text = summary.earliest_at or summary.created_at, summary.content
+        elif (message := stored.get(id_)) and scope.allows(message.conversation_id):
+            title, at, text = message_header(message), message.created_at, message_text(message.message)
+        else:
+            continue
+        kept = largest.head(text)
+        block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
+        tokens = estimate_tokens(block)
+        if space.holds(len(block), tokens):
+            space = space.less(len(block), tokens)
+            taken.append((at, id_, block))
+            truncated |= kept != text
+    ids = tuple(id_ for _, id_, _ in sorted(taken))
+    answer = "".join(block for _, _, block in sorted(taken)).strip()
+    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
+    return DelegateReply(answer, ids, *counts, truncated or not set(named) <= set(ids))
 
 
 @contextmanager

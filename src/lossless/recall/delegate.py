@@ -17,17 +17,11 @@ from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelDenied, Mo
 from lossless.llm import completion
 from lossless.llm.completion import Prompt
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
-from lossless.recall.results import TextBudget, find_references, format_span, message_header, message_text
-from lossless.recall.scope import GrepRequest
+from lossless.recall.results import find_references
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from lossless.llm.completion import Complete
-    from lossless.recall.scope import Grep, Scope
     from lossless.recall.tools import ToolCallResult
-    from lossless.store.archive import Archive
 
 DelegatePhase: TypeAlias = Literal["spawn", "wait", "read_reply", "parse_reply"]
 
@@ -288,58 +282,7 @@ def _is_call(fields: dict[str, Any]) -> bool:
     return fields.get("tool") in LOOP_TOOLS and isinstance(fields.get("args"), dict)
 
 
-_HITS = 24
-#: The largest share of the room that one piece of evidence may take.
-_SHARE = 3
-
-_MIN_TOKENS = 24
-
 EVIDENCE_SYSTEM_PROMPT = _template("evidence")
-
-
-def gather_evidence(
-    archive: Archive,
-    grep: Grep,
-    scope: Scope,
-    named: Sequence[str],
-    found: Sequence[str],
-    question: str,
-    token_cap: int,
-    now: datetime,
-) -> DelegateReply:
-    """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
-    is in order of time.
-
-    Messages go before summaries that were not named, because a question asks for what was said.
-    """
-    request = GrepRequest(question, "full_text", "messages", limit=_HITS, sort="relevance")
-    hits = [f"msg#{hit.id}" for hit in grep(archive, scope, request, now).hits]
-    wanted = list(dict.fromkeys([*named, *hits[: _HITS // 2], *found, *hits]))
-    summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in wanted if id_[:4] == "sum_"])}
-    messages = archive.messages.many([int(id_[4:]) for id_ in wanted if id_[:4] == "msg#"])
-    stored = {f"msg#{found.id}": found for found in messages}
-    space, largest = TextBudget(token_cap), TextBudget(max(_MIN_TOKENS, token_cap // _SHARE))
-    taken: list[tuple[datetime, str, str]] = []
-    truncated = False
-    for id_ in wanted:
-        if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
-            title = f"[{summary.id} | {summary.kind} summary | {format_span(summary.earliest_at, summary.latest_at)}]"
-            at, text = summary.earliest_at or summary.created_at, summary.content
-        elif (message := stored.get(id_)) and scope.allows(message.conversation_id):
-            title, at, text = message_header(message), message.created_at, message_text(message.message)
-        else:
-            continue
-        kept = largest.head(text)
-        block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
-        tokens = estimate_tokens(block)
-        if space.holds(len(block), tokens):
-            space = space.less(len(block), tokens)
-            taken.append((at, id_, block))
-            truncated |= kept != text
-    ids = tuple(id_ for _, id_, _ in sorted(taken))
-    answer = "".join(block for _, _, block in sorted(taken)).strip()
-    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
-    return DelegateReply(answer, ids, *counts, truncated or not set(named) <= set(ids))
 
 
 def ask_with_evidence(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from itertools import islice
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -67,13 +67,9 @@ def format_id_ranges(message_ids: Sequence[int]) -> str:
     >>> format_id_ranges([1, 2, 3, 7])
     'msg#1..msg#3 msg#7 (4)'
     """
-    pieces: list[list[int]] = []
-    for id_ in message_ids:
-        if pieces and id_ == pieces[-1][1] + 1:
-            pieces[-1][1] = id_
-        else:
-            pieces.append([id_, id_])
-    shown = [f"msg#{first}" if first == last else f"msg#{first}..msg#{last}" for first, last in pieces[:20]]
+    numbered = groupby(enumerate(message_ids), key=lambda pair: pair[1] - pair[0])
+    pieces = [[id_ for _, id_ in run] for _, run in numbered]
+    shown = [f"msg#{run[0]}" if len(run) == 1 else f"msg#{run[0]}..msg#{run[-1]}" for run in pieces[:20]]
     more = [f"and {len(pieces) - 20} more runs"] if len(pieces) > 20 else []
     return " ".join([*shown, *more, f"({len(message_ids)})"])
 

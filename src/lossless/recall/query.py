@@ -564,7 +564,7 @@ def _table(name: str) -> dict[str, int]:
     return {word: number for number, row in enumerate(_WORDINGS[name], 1) for word in row.split()}
 
 
-def _choice(words: dict[str, int]) -> str:
+def _choice(words: Iterable[str]) -> str:
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
@@ -573,20 +573,10 @@ _MONTHS, _WEEKDAYS, _NUMBERS = _table("months"), _table("weekdays"), _table("num
 _AMBIGUOUS_MONTHS = {"may", "march", "mar", "mars", "mai", "jan", "jun", "jul", "sep", "dec"}
 #: Days, weeks, months, years, hours.
 _UNITS = _table("units of time")
-_DAY_WORDS = {
-    **dict.fromkeys(("today", "tonight", "this morning", "this afternoon", "this evening"), 0),
-    **dict.fromkeys(("heute", "aujourd'hui", "aujourd’hui", "hoy"), 0),
-    **dict.fromkeys(("yesterday", "last night", "gestern", "hier", "ayer"), 1),
-    **dict.fromkeys(("the day before yesterday", "day before yesterday", "vorgestern", "avant-hier", "anteayer"), 2),
-}
-_SINCE_WORDS = {"since", "from", "seit", "depuis", "desde"}
-_AFTER_WORDS = {"after", "nach", "apres", "despues de", "despues del"}
-_BEFORE_WORDS = {"before", "until", "till", "bis", "avant", "antes de", "antes del", "hasta"}
-_PREPOSITION = re.compile(
-    r"\b("
-    + "|".join(sorted(_SINCE_WORDS | _AFTER_WORDS | _BEFORE_WORDS, key=len, reverse=True))
-    + r")(?: the| le| el| dem)? $"
-)
+_DAY_WORDS = {word: back for back, row in enumerate(_WORDINGS["days back"]) for word in row.split("|")}
+_SINCE_WORDS, _AFTER_WORDS = phrase_list("since"), phrase_list("after")
+_PREPOSITIONS = (*_SINCE_WORDS, *_AFTER_WORDS, *phrase_list("before"))
+_PREPOSITION = re.compile(rf"\b({_choice(_PREPOSITIONS)})(?: the| le| el| dem)? $")
 _NUMBER = rf"(\d{{1,3}}|{_choice(_NUMBERS)})(?: of)?"
 _UNIT, _WEEKDAY, _MONTH = f"({_choice(_UNITS)})", f"({_choice(_WEEKDAYS)})", f"({_choice(_MONTHS)})"
 _LAST = r"(?:last|past|previous|letzte[nrsm]?|vergangene[nrsm]?|vorige[nrsm]?)"
@@ -686,8 +676,7 @@ def _after(*words: str) -> str:
 
 
 _IN_TIME = ("in", "of", "during", "last", "this", "by", "im", "letzten", "en", "fin", "de")
-_PREPOSITIONS = tuple(word for word in _SINCE_WORDS | _AFTER_WORDS | _BEFORE_WORDS)
-_CLEAR_MONTH = f"({_choice({word: 0 for word in _MONTHS if word not in _AMBIGUOUS_MONTHS})})"
+_CLEAR_MONTH = f"({_choice(_MONTHS.keys() - _AMBIGUOUS_MONTHS)})"
 _PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
     (re.compile(rule), meaning)
     for rule, meaning in (
@@ -716,10 +705,7 @@ _PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
             rf"\b(?:{_LAST} |on |this |am |le |el )?{_WEEKDAY}(?: {_LATIN_LAST})?\b",
             lambda found, now: _weekday(found[1], now),
         ),
-        (
-            r"\b(?:" + "|".join(sorted(map(re.escape, _DAY_WORDS), key=len, reverse=True)) + r")\b",
-            lambda found, now: _days(_midnight(now) - _DAY_WORDS[found[0]] * _DAY),
-        ),
+        (rf"\b{_choice(_DAY_WORDS)}\b", lambda found, now: _days(_midnight(now) - _DAY_WORDS[found[0]] * _DAY)),
         (rf"\b{_CLEAR_MONTH}\b()", _named_month),
         (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
         (

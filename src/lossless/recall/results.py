@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain
@@ -59,14 +60,8 @@ class TextBudget:
     def tail(self, text: str) -> str:
         """The end of a text that fits."""
         start = max(0, len(text) - max(0, self.chars), len(text) - 4 * max(0, self.tokens))
-        low, high = start, len(text)
-        while low < high:
-            middle = (low + high) // 2
-            if estimate_tokens(text[middle:]) <= self.tokens:
-                high = middle
-            else:
-                low = middle + 1
-        return text[low:]
+        rest = range(start, len(text))
+        return text[start + bisect_left(rest, True, key=lambda at: estimate_tokens(text[at:]) <= self.tokens) :]
 
 
 _VERSION = 1

@@ -50,7 +50,7 @@ Arguments: TypeAlias = Mapping[str, Any]
 _LARGEST = 2**53
 _WHOLE = re.compile(r"[+-]?\d{1,18}")
 _HUMP = re.compile(r"_([a-z])")
-_LIST = {"type": "array", "items": {"type": "string"}}
+_LIST: dict[str, Any] = {"type": "array", "items": {"type": "string"}}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Parameter:
 
     @property
     def schema(self) -> dict[str, Any]:
-        kind: dict[str, Any] = {"strings": _LIST, "time": {"type": "string"}}.get(self.kind, {"type": self.kind})
+        kind = _LIST if self.kind == "strings" else {"type": "string" if self.kind == "time" else self.kind}
         more = {"enum": list(self.choices), "minimum": self.minimum, "maximum": self.maximum, "default": self.default}
         given = {name: value for name, value in more.items() if value not in (None, (), [])}
         return kind | {"description": self.help} | given
