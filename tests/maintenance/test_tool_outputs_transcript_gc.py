@@ -11,7 +11,6 @@ from lossless.maintenance.surgery.tool_outputs import (
     MAX_REPLACEMENTS,
     EntryReplacement,
     plan_replacements,
-    replace_tool_outputs,
 )
 from tests.maintenance.keeping import dumped, entry, header, open_engine, problems
 
@@ -86,14 +85,20 @@ def test_what_is_short_already_is_not_replaced_again(engine: lossless.Engine) ->
 
 
 @pytest.mark.parametrize(("enabled", "approved"), [(False, True), (True, False), (False, False)])
-def test_nothing_happens_unless_all_agree(engine: lossless.Engine, enabled: bool, approved: bool) -> None:
+def test_nothing_happens_unless_all_agree(
+    engine: lossless.Engine, path: Path, tmp_path: Path, enabled: bool, approved: bool
+) -> None:
     asked: list[object] = []
 
     def rewrite(work: Sequence[EntryReplacement]) -> int:
         asked.append(work)
         return len(work)
 
-    report = replace_tool_outputs(engine.archive, 1, said(records(16)), rewrite, enabled=enabled, approved=approved)
+    file = tmp_path / "run-1.jsonl"
+    file.write_bytes(dumped(records(16)))
+    assert plan_replacements(engine.archive, 1, said(records(16)))
+    with open_engine(path, transcript_gc_enabled=enabled) as other:
+        report = other.rotation.collect(SESSION, file, rewrite, approved=approved)
     assert (report.asked, report.changed, asked) == (0, 0, [])
     assert report.reason
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import platformdirs
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from lossless.errors import BadSetting
 from lossless.settings import SETTINGS, LoadedSettings, Settings, load, to_config
-from lossless.settings.load import ProcessEnvironment, key_spellings, load_at
+from lossless.settings.load import ProcessEnvironment, key_spellings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -161,13 +162,16 @@ def test_the_archive_is_the_option_then_the_variable_then_the_two_keys(world: Pa
         ("a copy of the zone's file", {}, None),
     ],
 )
-def test_the_zone_is_the_machines(world: Path, target: str, env: dict[str, str], zone: str | None) -> None:
+def test_the_zone_is_the_machines(
+    world: Path, monkeypatch: pytest.MonkeyPatch, target: str, env: dict[str, str], zone: str | None
+) -> None:
     put(world / target, "")
     link = world / "localtime"
     link.symlink_to(world / target)
-    places = ProcessEnvironment(env, world / "work", world / "home", localtime=link)
-    assert load_at(places).settings.timezone == zone
-    chosen = load_at(places, {"timezone": "Asia/Seoul"}).settings.timezone
+    monkeypatch.setattr(import_module("lossless.settings.load"), "_LOCALTIME", link)
+    places = env, world / "work", world / "home"
+    assert load(None, *places).settings.timezone == zone
+    chosen = load({"timezone": "Asia/Seoul"}, *places).settings.timezone
     assert chosen == ("Asia/Tokyo" if zone == "Asia/Tokyo" else "Asia/Seoul")
 
 

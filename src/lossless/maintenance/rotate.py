@@ -36,7 +36,7 @@ from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_o
 from lossless.ingest.transcripts.records import read_lines_of
 from lossless.maintenance.backup import ROLLING, sweep_leftovers
 from lossless.maintenance.engine_parts import EngineGroup
-from lossless.maintenance.surgery import tool_outputs
+from lossless.maintenance.surgery.tool_outputs import TranscriptGcReport, plan_replacements
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import RecordPosition
     from lossless.ingest.transcripts.following import TranscriptReport
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport
+    from lossless.maintenance.surgery.tool_outputs import EntryReplacement
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.model.messages import JsonObject, Message, Role
@@ -622,16 +622,21 @@ class Rotation(EngineGroup):
         approved: bool,
     ) -> TranscriptGcReport:
         """Ask the host to replace old tool results in its transcript by short forms, if settings and host allow it."""
-        enabled = self._parts.settings.transcript_gc_enabled
+        if not self._parts.settings.transcript_gc_enabled:
+            return TranscriptGcReport(reason="transcriptGcEnabled is off")
+        if not approved:
+            return TranscriptGcReport(reason="the host did not agree")
         try:
-            data = Path(path).read_bytes() if enabled and approved else b""
-            messages = list(messages_in(data, leaf_path_of(parse_records(data)))) if data else []
+            data = Path(path).read_bytes()
+            messages = list(messages_in(data, leaf_path_of(parse_records(data))))
         except (OSError, UnsafeTranscript) as error:
-            return tool_outputs.TranscriptGcReport(reason=f"the transcript cannot be read: {error}")
-        id_ = self._parts.conversation_id(session)
-        return tool_outputs.replace_tool_outputs(
-            self._archive, id_, messages, rewrite_entries, enabled=enabled, approved=approved
-        )
+            return TranscriptGcReport(reason=f"the transcript cannot be read: {error}")
+        work = plan_replacements(self._archive, self._parts.conversation_id(session), messages)
+        if not work:
+            return TranscriptGcReport(reason="nothing to replace")
+        changed = rewrite_entries(work)
+        freed = sum(item.bytes_freed for item in work) if changed == len(work) else 0
+        return TranscriptGcReport(len(work), changed, freed)
 
 
 @dataclass(frozen=True, slots=True)

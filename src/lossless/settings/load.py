@@ -44,7 +44,6 @@ class ProcessEnvironment(NamedTuple):
     cwd: Path | None
     home: Path
     openclaw_dir: Path | None = None
-    localtime: Path = _LOCALTIME
 
     @staticmethod
     def of(
@@ -73,7 +72,7 @@ class ProcessEnvironment(NamedTuple):
     @property
     def time_zone(self) -> str | None:
         """The name of the machine's time zone; None when it is UTC or unknown."""
-        name = os.path.realpath(self.localtime).rpartition("/zoneinfo/")[2]
+        name = os.path.realpath(_LOCALTIME).rpartition("/zoneinfo/")[2]
         return name if name.removeprefix("Etc/") not in _UTC and is_time_zone(name) else None
 
     @property
@@ -353,12 +352,7 @@ def load(
     `config` is a file, or the object that a host passes to its plugin; without it the usual files are searched.
     `database` and `openclaw_dir` are the user's options and take precedence over everything else.
     """
-    return load_at(ProcessEnvironment.of(env, cwd, home, openclaw_dir), config, database)
-
-
-def load_at(
-    places: ProcessEnvironment, config: AnyPath | Mapping[str, Any] | None = None, database: str | None = None
-) -> LoadedSettings:
+    places = ProcessEnvironment.of(env, cwd, home, openclaw_dir)
     notices: list[SettingNotice] = []
     path, raw, origin = _config(config, places, notices)
     given = flatten(raw, origin, notices)

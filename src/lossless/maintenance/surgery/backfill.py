@@ -12,7 +12,6 @@ from lossless.compaction.compactor import CompactionRequest, Compactor, first_im
 from lossless.compaction.plan import Pass
 from lossless.compaction.run import fold, read_source
 from lossless.compaction.source_text import SourceMessage, SourceSummary
-from lossless.compaction.summarise import SummarySource
 from lossless.errors import ModelAuth
 from lossless.maintenance.surgery import dissolve
 from lossless.model.context import MessageItem, NewSummary, SummaryItem, budget_sum, fresh_tail_start, token_sum
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.summarise import WrittenSummary
+    from lossless.compaction.summarise import SummarySource, WrittenSummary
     from lossless.maintenance.surgery.dissolve import UnfoldPlan
     from lossless.model.context import CallIds, ContextItem
     from lossless.model.conversations import Conversation

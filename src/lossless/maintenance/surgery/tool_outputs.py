@@ -13,7 +13,7 @@ from lossless.files.vault import write_payloads
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from datetime import datetime
 
     from lossless.files.vault import Vault
@@ -135,26 +135,6 @@ def plan_replacements(
                 changed: dict[str, Any] = {**message, "content": [{"type": "text", "text": short}]}
                 found.append(EntryReplacement(entry_id, changed, freed))
     return found
-
-
-def replace_tool_outputs(
-    archive: Archive,
-    conversation_id: int,
-    messages: Iterable[RecordedMessage],
-    rewrite_entries: Callable[[Sequence[EntryReplacement]], int],
-    *,
-    enabled: bool,
-    approved: bool,
-) -> TranscriptGcReport:
-    """Send replacements to the host; only if the setting and the host both allow it."""
-    if not enabled or not approved:
-        return TranscriptGcReport(reason="transcriptGcEnabled is off" if not enabled else "the host did not agree")
-    work = plan_replacements(archive, conversation_id, messages)
-    if not work:
-        return TranscriptGcReport(reason="nothing to replace")
-    changed = rewrite_entries(work)
-    freed = sum(item.bytes_freed for item in work) if changed == len(work) else 0
-    return TranscriptGcReport(len(work), changed, freed)
 
 
 def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
