@@ -239,7 +239,11 @@ class _Matcher:
         later = range(size + 1, len(self.stored))
         start = len(self.stored) - size
         if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
-            if len(self.shown) >= len(self.last or self.stored):
+            there = {row.mark for row in self.stored}
+            is_new = not self._is_neighbour(size, size, ALIKE) and all(
+                one.mark not in there for one in self.shown[size:]
+            )
+            if is_new and len(self.shown) >= len(self.last or self.stored):
                 return True
             self.ambiguous += size
         return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)

@@ -226,9 +226,8 @@ def _revive(
     new = [n for n, row in enumerate(rows) if row is None]
     visible = {row.id for row in stored.rows}
     outside = {row.id for row in rows if row is not None and row.id not in visible}
-    if not new and not outside:
+    if not (new or outside) or not (there := hidden()):
         return frozenset(), 0
-    there = hidden()
     gone = {row.id for row in there}
     free: defaultdict[bytes, list[TailRow]] = defaultdict(list)
     taken = {row.id for row in rows if row is not None}
