@@ -13,6 +13,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless import formats
+from lossless.testing.conversations import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from lossless.testing.conversations import AgentMessage
 
 SAMPLE_COUNT = 400
-_FOLDER = files(__package__)
 #: From this message on the sample is everyday work without facts, which comes again when a longer one is asked for.
 _EVERYDAY = 402
 
@@ -35,7 +35,7 @@ class Fact(NamedTuple):
 
 
 #: The facts of the sample, in the order they were said; all of them within its first SAMPLE_COUNT messages.
-PLANTED = tuple(Fact(*fact) for fact in json.loads(_FOLDER.joinpath("facts.json").read_text(encoding="utf-8")))
+PLANTED = tuple(Fact(*fact) for fact in json.loads(read_data("facts.json")))
 
 
 def sample_conversation(count: int = SAMPLE_COUNT) -> Iterator[AgentMessage]:
@@ -44,7 +44,7 @@ def sample_conversation(count: int = SAMPLE_COUNT) -> Iterator[AgentMessage]:
 
 
 def _all_messages() -> Iterator[AgentMessage]:
-    lines = gzip.decompress(_FOLDER.joinpath("sample.jsonl.gz").read_bytes()).decode().split("\n")[:-1]
+    lines = gzip.decompress(files(__package__).joinpath("sample.jsonl.gz").read_bytes()).decode().split("\n")[:-1]
     yield from map(json.loads, lines)
     everyday = lines[_EVERYDAY:]
     span = json.loads(lines[-1])["timestamp"] - json.loads(lines[_EVERYDAY - 1])["timestamp"]
