@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 from datetime import UTC, datetime
+from importlib.resources import files
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
@@ -19,28 +20,14 @@ T = TypeVar("T")
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
 
-_VOCABULARY = (
-    "the deploy pipeline failed because database migration lock was held by worker process and retry queue"
-    " kept growing while cache layer returned stale values so we should rollback config change verify schema"
-    " version restart service check metrics dashboard latency error budget token threshold context engine"
-    " summary leaf condensed depth expand query index search full text regex parser module function class"
-    " method return value type string number boolean array object promise async await import export test"
-    " coverage benchmark profile memory leak garbage collector thread pool connection timeout socket buffer"
-    " stream encode decode hash digest signature certificate auth profile provider model prompt completion"
-    " budget session agent tool result user assistant message part ordinal sequence conversation archive"
-    " bootstrap reconcile checkpoint offset transcript rotate compact assemble ingest"
-)
-_WORDS = tuple(_VOCABULARY.split())
-_FILES = (
-    "src/store/session.ts", "lib/db/migrate.py", "app/api/routes.go", "infra/terraform/main.tf", "docs/runbook.md",
-    "tests/test_cache.py", "pkg/queue/worker.rs", "config/prod.yaml",
-)  # fmt: skip
-_TOOLS = ("exec", "read", "grep", "write", "web_fetch", "edit")
-_CJK = (
-    "数据库迁移失败", "需要回滚配置", "缓存层返回旧值", "请检查日志输出", "重启服务后恢复",
-    "部署流水线", "会话压缩策略", "トークン予算を確認", "サーバーを再起動する", "데이터베이스 연결 오류",
-)  # fmt: skip
-_EMOJI = ("🚀", "🧹", "✅", "🔥", "🐛", "👩‍💻", "🎉")
+
+def read_data(name: str) -> str:
+    """A text file of this package."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+_LISTS: dict[str, list[str]] = json.loads(read_data("agent_words.json"))
+_WORDS, _FILES, _TOOLS, _CJK, _EMOJI = _LISTS.values()
 _SURROGATE = re.compile("[\ud800-\udfff]")
 
 
@@ -124,42 +111,37 @@ class _Speaker:
     def tool_result(self, call: AgentMessage) -> AgentMessage:
         head = f"{pick(self.roll, _FILES)}:{self.upto(400)}"
         body = self.words(self.length()).replace(". ", ".\n")
-        text, duration, is_error = f"{head}\n{body}", self.upto(900), self.roll() < 0.03
-        return result_message(call, text, 0, duration, is_error, self.later(500, 3_000))
+        duration, is_error = self.upto(900), self.roll() < 0.03
+        return {
+            "role": "toolResult",
+            "toolCallId": call["id"],
+            "toolName": call["name"],
+            "content": [text_block(f"{head}\n{body}")],
+            "details": {"exitCode": 0, "durationMs": duration},
+            "isError": is_error,
+            "timestamp": self.later(500, 3_000),
+        }
 
     def assistant(self, content: list[AgentMessage], stop: str) -> AgentMessage:
-        return assistant_message(content, stop, self.later(1_000, 9_000))
-
-
-def assistant_message(content: list[AgentMessage], stop: str, timestamp: int) -> AgentMessage:
-    """An assistant's message as an OpenClaw transcript has it, from a made-up model."""
-    nothing = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
-    usage = {"input": 1200, "output": 300, "cacheRead": 0, "cacheWrite": 0, "totalTokens": 1500, "cost": nothing}
-    return {
-        "role": "assistant",
-        "content": content,
-        "api": "openai-completions",
-        "provider": "fake",
-        "model": "fake-1",
-        "usage": usage,
-        "stopReason": stop,
-        "timestamp": timestamp,
-    }
-
-
-def result_message(
-    call: AgentMessage, text: str, exit_code: int, duration_ms: int, is_error: bool, timestamp: int
-) -> AgentMessage:
-    """A tool's result for a call, as an OpenClaw transcript has it."""
-    return {
-        "role": "toolResult",
-        "toolCallId": call["id"],
-        "toolName": call["name"],
-        "content": [text_block(text)],
-        "details": {"exitCode": exit_code, "durationMs": duration_ms},
-        "isError": is_error,
-        "timestamp": timestamp,
-    }
+        """An assistant's message as an OpenClaw transcript has it, from a made-up model."""
+        nothing = dict.fromkeys(("input", "output", "cacheRead", "cacheWrite", "total"), 0)
+        return {
+            "role": "assistant",
+            "content": content,
+            "api": "openai-completions",
+            "provider": "fake",
+            "model": "fake-1",
+            "usage": {
+                "input": 1200,
+                "output": 300,
+                "cacheRead": 0,
+                "cacheWrite": 0,
+                "totalTokens": 1500,
+                "cost": nothing,
+            },
+            "stopReason": stop,
+            "timestamp": self.later(1_000, 9_000),
+        }
 
 
 def text_block(text: str) -> AgentMessage:

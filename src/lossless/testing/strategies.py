@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import strategies as st
+
+from lossless.testing.conversations import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -15,27 +18,7 @@ if TYPE_CHECKING:
 JsonDict: TypeAlias = dict[str, Any]
 
 #: Pieces that have broken search, markup, storage or counting somewhere, all of them valid Unicode.
-NASTY = (
-    # full-text operators and quotes
-    '"', "'", "''", "*", "^", "NEAR(a b)", "AND", "OR", "NOT", "a OR", "NOT NOT", "body:", "{body extra}:",
-    "-x", "(", ")", "a-b", "c++", "'; DROP TABLE messages; --", "%", "_", "\\", ";",
-    # regular expressions
-    "(a+)+$", "[", "[^", "(?<", "x{1,99999}", "\\b", "|", ".*",
-    # markup and our own marks
-    "<summary>", "</summary>", "&amp;", "<![CDATA[", "]]>", "<think>", "</think>", "[LCM File: x]",
-    "sum_0123456789abcdef", "file_0123456789abcdef", "data:image/png;base64,AAAA",
-    # scripts
-    "مرحبا بالعالم", "שלום", "\u202eabc\u202c", "你好，世界", "データベース", "데이터", "𠀀𪛖",
-    "Привет", "ÅÄÖ ß ﬁ İı", "Żółć", "ไทย",
-    # emoji and joiners
-    "😀", "👩‍💻", "👨‍👩‍👧‍👦", "🏳️‍🌈", "🇸🇪", "e\u0301", "a\u0300\u0301\u0302\u0303",
-    "\u200b", "\ufeff", "\u00ad", "\ufffd", "\uffff",
-    # blanks and line ends
-    " ", "\u00a0", "\u3000", "\t", "\n", "\r\n", "\u2028", "\u0085", "\x1b[31m", "\x7f",
-    # numbers and identifiers
-    "0", "-1", "1e400", "NaN", "camelCaseName", "snake_case_name", "ERR-4017", "192.168.0.1",
-    "/etc/passwd", "../..", "a" * 300,
-)  # fmt: skip
+NASTY: tuple[str, ...] = tuple(chain(*json.loads(read_data("nasty_texts.json")).values()))
 #: Pieces that UTF-8 or C strings cannot carry.
 UNENCODABLE = ("\ud800", "\udfff", "a\ud83d", "\udc00\ud800", "\x00", "a\x00b")
 

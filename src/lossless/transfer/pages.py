@@ -8,6 +8,7 @@ import json
 import re
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import formats
@@ -100,15 +101,7 @@ def file_name(conversation_id: int, name: str, ending: str) -> str:
 PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
 _ENDINGS: dict[PageFormat, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
-_STYLE = (
-    ":root{color-scheme:light dark}"
-    "body{font:16px/1.5 system-ui,sans-serif;max-width:50rem;margin:2rem auto;padding:0 1rem}"
-    "article{border-left:.25rem solid #8888;margin:1rem 0;padding:.1rem 1rem}article.user{border-color:#2a7}"
-    "article.assistant{border-color:#27c}article.tool{border-color:#c82}article.hidden{opacity:.6}"
-    "header{color:#888;font-size:.85rem}pre{white-space:pre-wrap;overflow-wrap:anywhere;font:inherit;margin:.4rem 0;"
-    "unicode-bidi:isolate}pre.code{font:.85rem/1.4 ui-monospace,monospace}bdi{overflow-wrap:anywhere}"
-    "table{border-collapse:collapse}td,th{text-align:left;padding:.2rem .8rem .2rem 0;vertical-align:top}"
-)
+_STYLE = files(__package__).joinpath("pages.css").read_text(encoding="utf-8").replace("\n", "")
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 #: Control characters, made visible.
 _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}

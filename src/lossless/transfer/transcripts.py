@@ -331,8 +331,15 @@ def find_files(
     Raises BadInput for a path that does not exist or is neither a file nor a folder. Unreadable places below a folder
     are reported. A sub-agent's file comes with its session.
     """
-    found: dict[Path, float] = {}
     unseen: dict[Path, str] = {}
+    found = _stat_files(kind, paths, unseen)
+    times = {file: changed for file, (changed, _) in found.items() if since is None or changed >= since.timestamp()}
+    return sorted(times, key=lambda file: (times[file], str(file))), list(unseen.items())
+
+
+def _stat_files(kind: str, paths: Iterable[Path], unseen: dict[Path, str]) -> dict[Path, tuple[float, int]]:
+    """When each of the named files, and of those in the named folders, changed, and its size."""
+    found: dict[Path, tuple[float, int]] = {}
     for path in paths:
         named = stat_named(path)
         for file in [path] if stat.S_ISREG(named.st_mode) else _in_folder(kind, path, unseen):
@@ -345,10 +352,9 @@ def find_files(
             changed = status.st_mtime
             with suppress(OSError):  # what a database has not yet moved into its file
                 changed = max(changed, os.stat(f"{file}-wal").st_mtime)
-            if stat.S_ISREG(status.st_mode) and (since is None or changed >= since.timestamp()):
-                found[file.absolute()] = changed
-    files = sorted(found, key=lambda file: (found[file], str(file)))
-    return files, list(unseen.items())
+            if stat.S_ISREG(status.st_mode):
+                found[file.absolute()] = changed, status.st_size
+    return found
 
 
 def stat_named(path: Path) -> os.stat_result:
@@ -408,18 +414,13 @@ def find_local_histories(places: ProcessEnvironment) -> list[LocalHistory]:
             root = Path(chosen, inside)
         if not root.is_dir():
             continue
-        folders = tuple(sorted(place for pattern in below for place in root.glob(pattern)))
+        places_below = sorted(place for pattern in below for place in root.glob(pattern))
+        folders = tuple(place for place in places_below if place.is_dir() or place.is_file())
         unseen: dict[Path, str] = {}
-        sizes: dict[Path, os.stat_result] = {}
-        for folder in folders:
-            for file in _in_folder(kind, folder, unseen) if folder.is_dir() else [folder]:
-                with suppress(OSError):
-                    status = file.stat()
-                    if stat.S_ISREG(status.st_mode):
-                        sizes[file.absolute()] = status
-        newest_first = sorted((-status.st_mtime, str(file), file) for file, status in sizes.items())
-        newest = datetime.fromtimestamp(-newest_first[0][0], UTC) if newest_first else None
-        files, total = tuple(file for _, _, file in newest_first), sum(status.st_size for status in sizes.values())
+        there = _stat_files(kind, folders, unseen)
+        files = tuple(sorted(there, key=lambda file: (-there[file][0], str(file))))
+        newest = datetime.fromtimestamp(there[files[0]][0], UTC) if files else None
+        total = sum(size for _, size in there.values())
         found.append(LocalHistory(name, kind, folders, files, total, newest, tuple(unseen.items())))
     return found
 

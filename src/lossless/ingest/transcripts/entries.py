@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
@@ -80,6 +80,7 @@ class BadLine:
 
     line: RecordPosition
     reason: str
+    message: ClassVar[None] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +154,9 @@ def entries_of_lane(entries: Iterable[TranscriptLine], lane: str | None) -> Iter
 def from_message(entries: Iterator[TranscriptLine], place: int) -> Iterator[TranscriptLine]:
     """The entries from the nth message on, counted from 0."""
     for entry in entries:
-        is_message = not isinstance(entry, BadLine) and entry.message is not None
-        if place == 0 and is_message:
+        if place == 0 and entry.message is not None:
             return chain((entry,), entries)
-        place -= is_message
+        place -= entry.message is not None
     return iter(())
 
 
@@ -164,7 +164,7 @@ def take_messages(entries: Iterator[TranscriptLine], count: int) -> list[Transcr
     taken: list[TranscriptLine] = []
     for entry in entries:
         taken.append(entry)
-        count -= not isinstance(entry, BadLine) and entry.message is not None
+        count -= entry.message is not None
         if count <= 0:
             break
     return taken

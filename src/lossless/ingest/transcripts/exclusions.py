@@ -16,7 +16,6 @@ from lossless.ingest.likeness import is_reduction
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.run import write_plan
 from lossless.ingest.transcripts.entries import (
-    BadLine,
     chunks,
     entries_of_lane,
     entry_id_of,
@@ -215,7 +214,7 @@ class Exclusions:
         first = self.flags.find(b"\0")
         place = -1
         for entry in entries:
-            is_message = not isinstance(entry, BadLine) and entry.message is not None
+            is_message = entry.message is not None
             place += is_message
             if 0 <= first <= place and not (is_message and place < len(self.flags) and self.flags[place]):
                 yield entry

@@ -195,9 +195,15 @@ def message_key(row: RowValues) -> MessageKey:
     """What identifies the message with these values of `KEY_COLUMNS`."""
     identity = row["identity_hash"] or identity_hash(row["role"] or "", row["content"] or "")
     return MessageKey(
-        row["message_id"], row["seq"] or 0, identity, row["created_at"] or "", row["transcript_entry_id"],
-        row["stable_event_key"], row["token_count"] or 0, row["role"] or "",
-    )  # fmt: skip
+        row["message_id"],
+        row["seq"] or 0,
+        identity,
+        row["created_at"] or "",
+        row["transcript_entry_id"],
+        row["stable_event_key"],
+        row["token_count"] or 0,
+        row["role"] or "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -378,8 +384,14 @@ _ROW = itemgetter(
     "openclaw_sender_metadata", "transcript_entry_id", "created_at", "stable_event_key", "large_content",
 )  # fmt: skip
 _DIGESTED = itemgetter(
-    "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
-)  # fmt: skip
+    "role",
+    "content",
+    "token_count",
+    "identity_hash",
+    "openclaw_sender_metadata",
+    "created_at",
+    "large_content",
+)
 _PART = (
     *DIGESTED_PART_COLUMNS,
     *(name for name in base_columns("message_parts") if name not in (*DIGESTED_PART_COLUMNS, "message_id")),
