@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction import plan
-    from lossless.compaction.summarise import OnFailure, WrittenSummary
+    from lossless.compaction.summarise import WrittenSummary
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
@@ -476,8 +476,8 @@ class Compactor:
                 self.defer(request, decision)
             return TurnOutcome(decision, report and replace(report, history=history), owes, history)
         seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
-        job = replace(self._job(request, policy, decision, "turn"), may_ask_model=may_ask_model, is_forced=is_forced)
-        job = replace(job, seconds=seconds, takes_over=not may_ask_model)
+        how = {"may_ask_model": may_ask_model, "takes_over": not may_ask_model, "is_forced": is_forced}
+        job = self._job(request, policy, decision, "turn", seconds=seconds, **how)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
@@ -510,8 +510,8 @@ class Compactor:
         policy = replace(policy, max_sweep_iterations=policy.max_sweep_iterations * policy.max_rounds)  # time decides
         history = self.history(request, policy)
         decision = self._evaluate(request, policy, history)
-        job = replace(self._job(request, policy, decision, "turn"), may_ask_model=False, manual=True)
-        job = replace(job, seconds=self.turn_seconds, takes_over=True, is_forced=True)
+        how = {"may_ask_model": False, "takes_over": True, "is_forced": True, "manual": True}
+        job = self._job(request, policy, decision, "turn", seconds=self.turn_seconds, **how)
         report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
         if report.compacted:
             self._keep(request, history)
@@ -563,17 +563,19 @@ class Compactor:
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
             return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        job = replace(self._job(request, policy, decision), manual=manual, progress=progress, seconds=seconds)
-        job = replace(job, is_forced=force, lifts_spend_limit=force or until is not None)
-        now = time.monotonic()
+        stop_at, now = None, time.monotonic()
         if until is not None:
             target = history.in_history(until)
             chain = recovery_rounds(decision, policy, now, target=target, force=force)
             if chain.is_under:
                 return unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
-            job = replace(job, stop_at=max(1, target - decision.overhead))
+            stop_at = max(1, target - decision.overhead)
         else:
             chain = threshold_rounds(decision, policy, now)
+        how = {"manual": manual, "is_forced": force, "lifts_spend_limit": force or until is not None}
+        job = self._job(
+            request, policy, decision, "compact", progress=progress, seconds=seconds, stop_at=stop_at, **how
+        )
         report = replace(compact(job, chain), history=history)
         if report.compacted:
             self._keep(request, history)
@@ -595,8 +597,8 @@ class Compactor:
         """
         policy, decision = first_import_policy(self.policy(request)), self.evaluate(request)
         policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
-        job = self._job(request, policy, decision, "import")
-        job = replace(job, may_ask_model=may_ask_model, manual=True, is_forced=True, progress=progress)
+        how = {"may_ask_model": may_ask_model, "manual": True, "is_forced": True}
+        job = self._job(request, policy, decision, "import", progress=progress, **how)
         report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
         self._after_compaction(request, report)
         return report
@@ -609,8 +611,8 @@ class Compactor:
         if not wanted:
             return []
         stop_at = None if target is None else max(1, target - decision.overhead)
-        job = replace(self._job(request, policy, decision), manual=force and until is None)
-        return planned_passes(replace(job, is_forced=force, stop_at=stop_at))
+        how = {"manual": force and until is None, "is_forced": force}
+        return planned_passes(self._job(request, policy, decision, "compact", stop_at=stop_at, **how))
 
     def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""
@@ -640,9 +642,8 @@ class Compactor:
             debt = start_drain(debt, now)
             self.archive.guards.put_debt(debt)
             self._keep(request, history)
-        job = self._job(request, policy, decision, "background")
-        on_failure: OnFailure = "raise" if may_ask_model else "extractive"
-        job = replace(job, may_ask_model=may_ask_model, seconds=seconds, on_failure=on_failure)
+        how = {"may_ask_model": may_ask_model, "on_failure": "raise" if may_ask_model else "extractive"}
+        job = self._job(request, policy, decision, "background", seconds=seconds, **how)
         report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         if decision.should_compact:
             report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
@@ -677,15 +678,18 @@ class Compactor:
         policy: CompactionPolicy,
         decision: CompactionDecision,
         actor: str = "compact",
+        **more: Any,
     ) -> CompactionJob:
-        """A compaction as it is by default; callers say what differs."""
+        """A compaction as it is by default; `more` says what differs."""
+        id_, policy = request.conversation.id, policy.sweeping(decision.budget)
         return CompactionJob(
             archive=self.archive,
-            conversation_id=request.conversation.id,
-            policy=policy.sweeping(decision.budget),
+            conversation_id=id_,
+            policy=policy,
             decision=decision,
             summariser=self.summariser,
             clock=self.clock,
             actor=actor,
             crew_tokens=self.crew_tokens,
+            **more,
         )

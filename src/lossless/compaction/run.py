@@ -596,6 +596,16 @@ _LONGEST_WAIT = timedelta(days=1)
 #: credentials are the breaker's.
 DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
 
+_ENDINGS: Final[dict[StopReason | None, DrainEnding]] = {
+    "auth failure": "refused",
+    "model failure": "failed",
+    "model denied": "denied",
+    "breaker open": "breaker open",
+    "spend backoff": "spend backoff",
+    "busy": "unfinished",
+    "stale": "unfinished",
+}
+
 
 def request_sweep(
     debt: CompactionDebt, decision: CompactionDecision, policy: CompactionPolicy, now: datetime
@@ -668,17 +678,8 @@ def finish_drain(
 
 def drain_ending(report: CompactionReport) -> DrainEnding:
     """How a drain came out, from what its compaction said and why its last sweep stopped."""
-    match stop := report.stop:
-        case "auth failure":
-            return "refused"
-        case "model failure":
-            return "failed"
-        case "model denied":
-            return "denied"
-        case "breaker open" | "spend backoff":
-            return stop
-        case "busy" | "stale":
-            return "unfinished"
+    if (ending := _ENDINGS.get(report.stop)) is not None:
+        return ending
     if report.exhausted:
         return "exhausted"
     if report.ok and report.reason is not CompactionReason.STILL_OVER:

@@ -19,7 +19,6 @@ from functools import lru_cache
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
-from queue import SimpleQueue
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
@@ -42,7 +41,6 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
     from concurrent.futures import Future
-    from types import TracebackType
 
     from lossless.llm.completion import Completion
 
@@ -464,7 +462,7 @@ _BROKEN = (OSError, EOFError, pickle.PickleError, ValueError, TypeError, LookupE
 
 
 class ExtractionPool:
-    """Some processes that extract summaries, started with the first source. None is left when the block ends.
+    """Some processes that extract summaries, each started with its first source. None is left when the block ends.
 
     A summary takes milliseconds: a process that needs longer than `patience_seconds` is stuck. `program` is the
     interpreter that they run, else this one.
@@ -474,30 +472,25 @@ class ExtractionPool:
         self._size, self._patience_seconds = size, patience_seconds
         self._program = sys.executable if program is None else program
         self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-extract")
-        self._started: list[_ExtractionProcess] = []
-        self._is_closed = False
-        #: Who is free; a None extracts here, in place of a process that could not start or broke.
-        self._free: SimpleQueue[_ExtractionProcess | None] = SimpleQueue()
+        #: The child of each thread; None where it could not start or broke: that thread extracts itself.
+        self._own = threading.local()
+        self._children: list[subprocess.Popen[bytes]] = []
+        self._changing = threading.Lock()
+        self._is_ended = self._is_closed = False
 
     def __enter__(self) -> ExtractionPool:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._is_closed = True
-        for process in self._started:
-            process.end()
+        self._end()
         self._threads.shutdown(wait=True, cancel_futures=True)
-        for process in self._started:
-            process.close()
+        for pipe in (pipe for child in self._children for pipe in (child.stdin, child.stdout) if pipe is not None):
+            with suppress(OSError):  # what was not yet sent is not wanted any more
+                pipe.close()
 
     def extracted(self, sources: Iterable[SummarySource], style: SummaryStyle) -> Iterator[WrittenSummary | None]:
         """The summaries of sources in their order; sources are asked for only a little ahead."""
-        if not self._started:
-            self._started = [_ExtractionProcess(self._program) for _ in range(self._size)]
-            for process in self._started:
-                self._free.put(process)
         waiting: deque[Future[WrittenSummary | None]] = deque()
         for source in sources:
             waiting.append(self._threads.submit(self._extract, source, style))
@@ -511,72 +504,50 @@ class ExtractionPool:
         try:
             return future.result(self._patience_seconds)
         except TimeoutError:
-            for process in self._started:
-                process.end()
+            self._end()
             return future.result()
 
     def _extract(self, source: SummarySource, style: SummaryStyle) -> WrittenSummary | None:
-        process = self._free.get()
+        own = self._own.__dict__
         try:
-            if process is not None:
-                return process.ask((source, style))
+            if "child" not in own:
+                own["child"] = None
+                own["child"] = self._start()
+            if (child := own["child"]) is not None:
+                _send(child.stdin, (source, style))
+                written: WrittenSummary | None = pickle.load(child.stdout)
+                return written
         except _BROKEN:
-            if process is not None:
-                process.end()
-            process = None
-        finally:
-            self._free.put(process)
+            if (child := own.pop("child")) is not None:
+                child.kill()
+            own["child"] = None
         return None if self._is_closed else summarise(source, style=style)
 
-
-class _ExtractionProcess:
-    """One child; it starts with its first question."""
-
-    def __init__(self, program: str) -> None:
-        self._program = program
-        self._child: subprocess.Popen[bytes] | None = None
-        self._is_ended = False
-        self._changing = threading.Lock()
-
-    def ask(self, question: tuple[SummarySource, SummaryStyle]) -> WrittenSummary | None:
-        """What the child makes of a source."""
-        child = self._child or self._start()
-        assert child.stdin is not None
-        assert child.stdout is not None
-        _send(child.stdin, question)
-        written: WrittenSummary | None = pickle.load(child.stdout)
-        return written
-
-    def _start(self) -> subprocess.Popen[bytes]:
+    def _start(self) -> subprocess.Popen[bytes] | None:
+        """One more child, where one can be."""
+        is_python = Path(self._program).name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
         with self._changing:
-            is_python = Path(self._program).name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
             if self._is_ended or not is_python:
-                raise EOFError
-            child = self._child = subprocess.Popen(
+                return None
+            child = subprocess.Popen(
                 [self._program, "-P", "-c", _CHILD],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,
                 start_new_session=True,
             )
+            self._children.append(child)
         assert child.stdin is not None
         _send(child.stdin, sys.path)
         return child
 
-    def end(self) -> None:
-        """Stop the child at once and wait for it; it holds nothing that could be lost."""
+    def _end(self) -> None:
+        """Stop the children at once and wait for them; they hold nothing that could be lost."""
         with self._changing:
             self._is_ended = True
-            if self._child is not None:
-                self._child.kill()
-                self._child.wait()
-
-    def close(self) -> None:
-        """Close the pipes, once no thread waits at them."""
-        for pipe in (self._child.stdin, self._child.stdout) if self._child else ():
-            if pipe is not None:
-                with suppress(OSError):  # what was not yet sent is not wanted any more
-                    pipe.close()
+            for child in self._children:
+                child.kill()
+                child.wait()
 
 
 def _send(pipe: IO[bytes], value: object) -> None:
