@@ -259,19 +259,11 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
     due = sum(item["state"] == "due" for item in items)
     data: Data = {"items": items, "due": due}
     if screen := invocation.answer("debt", data):
-        if not data["items"]:
+        if not items:
             screen.line(styled("No compaction is pending.", "green"))
-            return
-        for one in data["items"]:
-            until = one["nextAttemptAfter"] if one["state"] == "waiting" else None
-            shown = styled(one["state"], _STATES.get(one["state"], ""))
-            name = styled(f"{one['conversationId']} {session_name(one)}  ", "bold")
-            screen.line(name, shown, "" if until is None else f" until {screen.time(until)}")
-            size = [f"{one[name]:,}" for name in ("currentTokenCount", "tokenBudget") if one[name] is not None]
-            sizes = f", {' of '.join(size)} tokens" if size else ""
-            screen.line(f"  {one['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(one['requestedAt'])}")
-            if one["lastFailureSummary"]:
-                screen.line(f"  {plural(one['retryAttempts'], 'try')} failed: {one['lastFailureSummary']}")
+        for one in items:
+            screen.title(f"{one['conversationId']} {session_name(one)}", one["state"])
+            screen.record(one, "conversationId", "sessionKey", "sessionId", "state")
 
 
 _DEBT_FIELDS = (
@@ -416,9 +408,6 @@ def print_worker(screen: Screen, data: Data) -> None:
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
 
 
 def _writer_name(model: str) -> str:

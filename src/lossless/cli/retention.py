@@ -340,16 +340,12 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "checkpointSize": report.checkpoint_size,
     }
     if screen := invocation.answer("rotate", data, ok=is_fine):
-        sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
-        kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
-        if data["rotated"]:
-            screen.title("Rotated", sizes)
-            rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
-            screen.fields(rows)
-        elif data["reason"] is not None:
+        if data["reason"] is not None:
             screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
-        else:
-            screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
+            return
+        screen.record(data)
+        if not is_real:
+            screen.line("The archive keeps all messages.")
             screen.unchanged("--apply does it.")
 
 
