@@ -670,15 +670,10 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
     if run.is_real and (planned or run.has_follow_up):
         data |= run.carry_out(invocation, asked, planned, writer)
     if screen := invocation.answer("backfill", data, ok=all(item.get("ok", True) for item in data["items"])):
-        if data["dryRun"]:
-            _print_plan(screen, data)
-        else:
-            screen.items(
-                data["items"],
-                "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
-                "after=tokensAfter:count, roots:count, how it ended=reason:rest",
-                conversation=lambda item: item["sessionKey"] or item["conversationId"],
-            )
+        screen.record({"items": data["items"]})
+        if data["dryRun"] and not data["summaries"]:
+            screen.line("There is nothing to fold.")
+        elif not data["dryRun"]:
             counted = plural(data["conversations"], "conversation")
             screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
             for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
@@ -703,18 +698,6 @@ def _unfolded(one: BackfillPlan) -> int:
 
 def _named(one: BackfillPlan) -> Data:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
-
-
-def _print_plan(screen: Screen, data: Data) -> None:
-    about = "" if data["exact"] else "about "
-    for item in data["items"]:
-        gone = f"{plural(item['unfolded'], 'summary')} replaced, then " if item["unfolded"] else ""
-        made = f"{about}{plural(item['summaries'], 'summary')} of {item['tokens']:,} tokens"
-        screen.line(f"{item['sessionKey'] or item['conversationId']}: {gone}{made}")
-        if item["roots"] is not None and item["roots"] != 1:
-            screen.warn(f"  {plural(item['roots'], 'root')} would be left")
-    if not data["summaries"]:
-        screen.line("There is nothing to fold.")
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:

@@ -286,7 +286,7 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 
 
 @command("list")
-@options.since_options
+@options.time_options
 @options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
     """List conversations, those with the newest messages first.
@@ -333,7 +333,7 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
-@options.since_options
+@options.time_options
 @options.paging_options("messages", int)
 def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
