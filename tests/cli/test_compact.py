@@ -214,7 +214,7 @@ def test_a_debt_that_cannot_be_paid_stays_with_its_reason(
     assert (waiting["state"], waiting["lastFailureSummary"]) == ("waiting", "summary model failed")
     assert (waiting["retryAttempts"], waiting["nextAttemptAfter"]) == (1, item["nextAttemptAfter"])
     table = lcm("debt", "--format", "table").out
-    assert "1 try failed: summary model failed" in table
+    assert "Last failure summary  summary model failed" in table
     assert lcm("worker", "--no-model").data == {"items": [], "paid": 0}
     assert "No compaction is due." in lcm("worker", "--format", "table").out
 

@@ -174,7 +174,7 @@ def test_records_of_other_programs_are_shown(lcm: Lcm, archive: Path) -> None:
     assert data["telemetry"]["cacheState"] == "hot"
     assert (data["bootstrap"]["sessionFilePath"], data["bootstrap"]["forkBounded"]) == ("/s.jsonl", False)
     assert data["focusBriefs"]["activeBrief"]["briefId"] == "b1"
-    assert "pending: budget" in lcm("conversations", "show", "--conversation-id", 1, "--format", "table").out
+    assert "reason budget" in lcm("conversations", "show", "--conversation-id", 1, "--format", "table").out
 
 
 def test_a_session_key_means_the_active_conversation_else_the_newest(lcm: Lcm, archive: Path) -> None:

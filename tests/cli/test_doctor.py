@@ -80,7 +80,7 @@ def test_an_index_that_lost_rows_is_made_again(lcm: Lcm, folded: Path) -> None:
     assert lcm("doctor").code == 0
     assert lcm("verify").data["problems"] == []
     assert lcm("doctor", "reindex", "--all", "--apply").data["done"]["messages"] == 60
-    assert "60 messages" in lcm("doctor", "reindex", "--all", "--apply", "--format", "table").out
+    assert "messages 60" in lcm("doctor", "reindex", "--all", "--apply", "--format", "table").out
     sql(folded, "UPDATE messages SET content = x'ff' WHERE message_id = 3")
     sick = lcm("doctor", "reindex", "--all", "--apply")
     assert (sick.code, sick.envelope["data"]["done"]["unreadable"]) == (1, ["msg#3"])
@@ -107,7 +107,7 @@ def test_cleaning(lcm: Lcm, folded: Path) -> None:
     assert bytes_of(folded) == before
     assert lcm("doctor").data["findings"][0]["kind"] == "clean.archived_subagents"
     listed = lcm("doctor", "clean", "--format", "table").out
-    assert "#2 agent:main:subagent:x: 4 messages" in listed
+    assert "agent:main:subagent:x" in listed
     assert bytes_of(folded) == before
     done = lcm("doctor", "clean", "--apply", "all", "--vacuum").data["done"]
     assert (done["conversations"], done["messages"], done["vacuumed"]) == (1, 4, True)

@@ -539,9 +539,7 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
             screen.note("`lcm transcripts` lists what is held back; accept or refuse it there.")
         return
     screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
-    labels = {"stamped": "Given the host's ids", "abandoned": "Left on another branch"}
-    labels |= {"ambiguous": "Undecided by content", "opaque": "Other records"}
-    screen.fields((label, f"{data[key]:,}") for key, label in labels.items() if data[key])
+    screen.record({name: data[name] for name in ("stamped", "abandoned", "ambiguous", "opaque")})
     print_pruned(screen, data["pruned"])
     if data["badLines"]:
         screen.warn(f"{plural(data['badLines'], 'line')} could not be read:")

@@ -259,19 +259,11 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
     due = sum(item["state"] == "due" for item in items)
     data: Data = {"items": items, "due": due}
     if screen := invocation.answer("debt", data):
-        if not data["items"]:
+        if not items:
             screen.line(styled("No compaction is pending.", "green"))
-            return
-        for one in data["items"]:
-            until = one["nextAttemptAfter"] if one["state"] == "waiting" else None
-            shown = styled(one["state"], _STATES.get(one["state"], ""))
-            name = styled(f"{one['conversationId']} {session_name(one)}  ", "bold")
-            screen.line(name, shown, "" if until is None else f" until {screen.time(until)}")
-            size = [f"{one[name]:,}" for name in ("currentTokenCount", "tokenBudget") if one[name] is not None]
-            sizes = f", {' of '.join(size)} tokens" if size else ""
-            screen.line(f"  {one['reason'] or 'no reason given'}{sizes}, asked for {screen.ago(one['requestedAt'])}")
-            if one["lastFailureSummary"]:
-                screen.line(f"  {plural(one['retryAttempts'], 'try')} failed: {one['lastFailureSummary']}")
+        for one in items:
+            screen.title(f"{one['conversationId']} {session_name(one)}", one["state"])
+            screen.record(one, "conversationId", "sessionKey", "sessionId", "state")
 
 
 _DEBT_FIELDS = (
@@ -416,9 +408,6 @@ def print_worker(screen: Screen, data: Data) -> None:
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
         screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
-
-
-_STATES = {"due": "yellow", "running": "cyan", "waiting": "dim", "closed": "dim"}
 
 
 def _writer_name(model: str) -> str:
@@ -681,15 +670,10 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
     if run.is_real and (planned or run.has_follow_up):
         data |= run.carry_out(invocation, asked, planned, writer)
     if screen := invocation.answer("backfill", data, ok=all(item.get("ok", True) for item in data["items"])):
-        if data["dryRun"]:
-            _print_plan(screen, data)
-        else:
-            screen.items(
-                data["items"],
-                "conversation:key, summaries:count, replaced=unfolded:count, tokens=tokensBefore:count, "
-                "after=tokensAfter:count, roots:count, how it ended=reason:rest",
-                conversation=lambda item: item["sessionKey"] or item["conversationId"],
-            )
+        screen.record({"items": data["items"]})
+        if data["dryRun"] and not data["summaries"]:
+            screen.line("There is nothing to fold.")
+        elif not data["dryRun"]:
             counted = plural(data["conversations"], "conversation")
             screen.line(styled(plural(data["summaries"], "summary"), "bold"), f" in {counted}")
             for failure in dict.fromkeys(item["failure"] for item in data["items"] if item["failure"]):
@@ -714,18 +698,6 @@ def _unfolded(one: BackfillPlan) -> int:
 
 def _named(one: BackfillPlan) -> Data:
     return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
-
-
-def _print_plan(screen: Screen, data: Data) -> None:
-    about = "" if data["exact"] else "about "
-    for item in data["items"]:
-        gone = f"{plural(item['unfolded'], 'summary')} replaced, then " if item["unfolded"] else ""
-        made = f"{about}{plural(item['summaries'], 'summary')} of {item['tokens']:,} tokens"
-        screen.line(f"{item['sessionKey'] or item['conversationId']}: {gone}{made}")
-        if item["roots"] is not None and item["roots"] != 1:
-            screen.warn(f"  {plural(item['roots'], 'root')} would be left")
-    if not data["summaries"]:
-        screen.line("There is nothing to fold.")
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:

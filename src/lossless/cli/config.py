@@ -279,13 +279,8 @@ def settings_with_model(invocation: Invocation, named: ModelChoice) -> Settings:
     if named.model is None and named.base_url is None:
         return settings
     summariser = Summariser(settings)
-    first = summariser.candidates()[0]
-    try:
-        if first.provider != COMMAND_PROVIDER:
-            summariser.connector().endpoint(first).check()
-    except ModelError as error:
-        hint = "--base-url gives another address; `lcm model test` says which models are configured, and their keys."
-        raise failures.fail(error.code, str(error), failures.CONFIG, hint=hint, model=first.name) from None
+    hint = "--base-url gives another address; `lcm model test` says which models are configured, and their keys."
+    _check_candidate(summariser, summariser.candidates()[0], hint)
     return settings
 
 
@@ -368,12 +363,7 @@ def model(ctx: click.Context) -> None:
                 screen.line("No model writes summaries: they are made of the text itself, at no cost.")
             for number, item in enumerate(data["items"]):
                 screen.title(item["name"], "" if number == 0 else "asked if the one before fails")
-                rows = [
-                    ("address", item["address"]),
-                    ("key", item["keyFrom"] or "none"),
-                    ("price", _price_text(item["price"])),
-                ]
-                screen.fields([*rows, ("price", _price_text(item["price"])), ("problem", item.get("problem"))])
+                screen.record(item | {"price": _price_text(item["price"])}, "name")
             screen.gap()
             screen.line("Choose one:  lcm model use openai/gpt-5-mini  (or ollama/…, claude, URL, none)")
             if data["items"]:
@@ -414,7 +404,11 @@ def use_model(
     summariser = Summariser(replace(now, summary_model=value, summary_base_url=base_url, fallback_providers=()))
     candidate = next(one for one in summariser.candidates() if one.name == value)
     if tries:
-        _check_candidate(summariser, candidate)
+        if candidate.provider != COMMAND_PROVIDER and not is_llm_installed():
+            hint = "Run `pip install 'lossless[llm]'`. The models claude and codex, and commands, need no extra."
+            message = f"{candidate.name} needs the extra llm, which is not installed."
+            raise failures.fail("missing_extra", message, failures.CONFIG, hint=hint)
+        _check_candidate(summariser, candidate, _key_hint(candidate))
     data = {"name": value, **before, "saved": saves, "configPath": None}
     data |= _candidate_json(summariser, candidate) | _price_json(invocation, candidate) | {"name": value}
     if tries:
@@ -494,17 +488,12 @@ def _model_at(url: str, model_name: str | None) -> tuple[str, str]:
     return f"{provider}/{names[0]}", url
 
 
-def _check_candidate(summariser: Summariser, candidate: ModelCandidate) -> None:
-    if candidate.provider == COMMAND_PROVIDER:
-        return
-    if not is_llm_installed():
-        hint = "Run `pip install 'lossless[llm]'`. The models claude and codex, and commands, need no extra."
-        message = f"{candidate.name} needs the extra llm, which is not installed."
-        raise failures.fail("missing_extra", message, failures.CONFIG, hint=hint)
-    try:
-        summariser.connector().endpoint(candidate).check()
-    except ModelError as error:
-        raise failures.fail(error.code, str(error), failures.CONFIG, hint=_key_hint(candidate)) from None
+def _check_candidate(summariser: Summariser, candidate: ModelCandidate, hint: str) -> None:
+    if candidate.provider != COMMAND_PROVIDER:
+        try:
+            summariser.connector().endpoint(candidate).check()
+        except ModelError as error:
+            raise failures.fail(error.code, str(error), failures.CONFIG, hint=hint, model=candidate.name) from None
 
 
 def _trial_hint(candidate: ModelCandidate) -> str:
@@ -551,19 +540,19 @@ def print_model_use(screen: Screen, data: Data) -> None:
             screen.undo(f"lcm model use {data['undo']}")
         return
     screen.title(data["name"], "" if data["saved"] else "not saved (--dry-run)")
-    rows: list[tuple[str, Any]] = [("key", data["keyFrom"] or "none"), ("price", _price_text(data["price"]))]
-    if tried := data.get("tried"):
-        counts = f"{tried['inputTokens']:,} tokens in, {tried['outputTokens']:,} out"
-        known = tried["inputTokens"] or tried["outputTokens"]
-        rows.append(("tried", f"{tried['seconds']:.1f} s" + (f", {counts}" if known else "")))
-        rows.append(("answer", tried["answer"]))
-    if here := data["archive"]:
-        size = f"{here['messageTokens']:,} tokens of messages"
-        cost = "" if not here["cost"] else f"; about ${here['cost']:,.2f} to summarise all of them once"
-        rows.append(("this archive", f"{size}{cost}"))
-    if data["configPath"]:
-        rows.append(("saved in", data["configPath"]))
-    screen.fields(rows)
+    tried, here = data.get("tried", {}), data["archive"] or {}
+    cost = f"about ${here['cost']:,.2f} to summarise all of them once" if here.get("cost") else ""
+    size = f"{here['messageTokens']:,} tokens of messages" if here else ""
+    screen.fields(
+        (
+            ("key", data["keyFrom"] or "none"),
+            ("price", _price_text(data["price"])),
+            ("tried", f"{tried['seconds']:.1f} s" if tried else None),
+            ("answer", tried.get("answer")),
+            ("this archive", "; ".join(filter(None, (size, cost)))),
+            ("saved in", data["configPath"]),
+        )
+    )
     if data["saved"] and data["before"] != data["name"]:
         screen.undo(f"lcm model use {data['undo']}")
     if data.get("problem"):
@@ -606,19 +595,10 @@ def check_models(invocation: Invocation, no_call: bool) -> None:
             screen.line(styled("Summaries are extracted: no model is configured.", "bold"))
             screen.line("Choose one with `lcm model use PROVIDER/MODEL`, or with LCM_SUMMARY_MODEL.")
             return
-        for one in data["items"]:
-            screen.title(one["name"], f"named by {one['namedBy']}")
-            known = (("Address", one["address"]), ("Key", one["keyFrom"]))
-            screen.fields(known)
-            if one.get("problem"):
-                screen.line(styled("  cannot be asked: ", "red"), one["problem"])
-            elif one.get("ok"):
-                used = f"{one['inputTokens']} + {one['outputTokens']} tokens, cost {one['cost']}"
-                screen.line(styled("  answers ", "green"), f"in {one['seconds']:.1f} s: {one['answer']}  ({used})")
-            elif "ok" in one:
-                screen.line(
-                    styled("  no answer ", "red"), f"({one['error']}, {one['seconds']:.1f} s): {one['message']}"
-                )
+        for item in items:
+            verdict = "" if "ok" not in item else "answers" if item["ok"] else "no answer"
+            screen.title(item["name"], "cannot be asked" if "problem" in item else verdict)
+            screen.record(item, "name", "ok")
 
 
 def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> Data:

@@ -286,7 +286,7 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 
 
 @command("list")
-@options.since_options
+@options.time_options
 @options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
     """List conversations, those with the newest messages first.
@@ -333,7 +333,7 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
 @click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
 @click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
-@options.since_options
+@options.time_options
 @options.paging_options("messages", int)
 def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
@@ -436,33 +436,11 @@ def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
 
 def print_conversation(screen: Screen, data: Data) -> None:
     item, ingest = data["conversation"], data["ingest"]
-    state = "active" if item["active"] else f"archived {screen.time(item['archivedAt'])} ({item['archiveCause']})"
-    screen.title(f"Conversation {item['conversationId']}", item["title"])
+    screen.title(f"Conversation {item['conversationId']}", item["title"], "active" if item["active"] else "closed")
     screen.gap()
-    hidden = ", ".join(f"{count:,} {cause}" for cause, count in data["hidden"].items())
-    debt = data["maintenance"]
-    compaction = "none"
-    if debt is not None and (debt["pending"] or debt["running"] or debt["lastFailureSummary"]):
-        state_of_debt = "running" if debt["running"] else "pending" if debt["pending"] else "failed"
-        compaction = f"{state_of_debt}: {debt['lastFailureSummary'] or debt['reason'] or 'no reason given'}"
-    rows: tuple[tuple[str, Any], ...] = (
-        ("Session key", item["sessionKey"]),
-        ("Session id", item["sessionId"]),
-        ("State", state),
-        ("Created, changed", f"{screen.time(item['createdAt'])}, {screen.time(item['updatedAt'])}"),
-        ("Messages", f"{item['messageCount']:,}, {item['messageTokens']:,} tokens"),
-        ("Summaries", f"{item['summaryCount']:,}, {item['summaryTokens']:,} tokens"),
-        *depth_rows(data["summaryDepths"]),
-        ("Context", f"{plural(item['contextItems'], 'item')}, {item['contextTokens']:,} tokens"),
-        *((f"  {row['itemType']}", f"{row['count']:,}, {row['tokens']:,} tokens") for row in data["context"]),
-        ("Fresh tail", f"{plural(item['freshTailMessages'], 'message')}, {item['freshTailTokens']:,} tokens"),
-        ("Hidden", hidden or "none"),
-        *ingest_rows(ingest),
-        ("Last stored", ago_and_time(screen, ingest["lastStoredAt"])),
-        ("Compaction", compaction),
-        ("Large files", f"{data['largeFiles']['count']:,}, {format_bytes(data['largeFiles']['bytes'])}"),
-    )
-    screen.fields(rows)
+    screen.record(item, "conversationId", "title", "active")
+    screen.record(data, "conversation", "ingest", "type")
+    screen.fields([*ingest_rows(ingest), ("Last stored", ago_and_time(screen, ingest["lastStoredAt"]))])
     if ingest["blockedReason"]:
         screen.gap()
         screen.line(styled("Blocked:", "bold red"))
@@ -485,18 +463,8 @@ def print_message(screen: Screen, data: Data) -> None:
         place = f"below {status['summarizedIn']}"
     elif status["hiddenCause"]:
         place = f"hidden ({status['hiddenCause']})"
-    rows: tuple[tuple[str, Any], ...] = (
-        ("Conversation", f"{item['conversationId']}, place {item['seq']}"),
-        ("Role", role_text(item["role"])),
-        ("Time", screen.time(item["createdAt"])),
-        ("Tokens", f"{item['tokenCount']:,}"),
-        ("Format", data["format"]),
-        ("Now", place),
-        ("Tools", ", ".join(item["tools"])),
-        ("Entry id", data["entryId"]),
-        ("File", item["largeContent"]),
-    )
-    screen.fields(rows)
+    facts = {"now": place, "format": data["format"], "entryId": data["entryId"]}
+    screen.record(item | facts, "messageId", "content", "preview")
     screen.gap()
     if item["content"] or not data["toolCalls"]:
         screen.prose(item["content"] or "(no text)")
@@ -515,17 +483,7 @@ def print_summary(screen: Screen, data: Data) -> None:
     screen.title(f"Summary {item['summaryId']}")
     screen.gap()
     sources = ", ".join(data["sources"]) or plural(len(data["sourceMessages"]), "message")
-    screen.fields(
-        (
-            ("Conversation", item["conversationId"]),
-            ("Kind", f"{item['kind']}, depth {item['depth']}"),
-            ("Covers", f"{screen.time(item['earliestAt'])} … {screen.time(item['latestAt'])}"),
-            ("Tokens", f"{item['tokenCount']:,} for {item['sourceMessageTokenCount']:,}"),
-            ("Written", f"{screen.time(item['createdAt'])} by {item['model']}"),
-            ("Sources", sources),
-            ("Used in", ", ".join(data["usedIn"]) or "nothing yet"),
-        )
-    )
+    screen.record(item | {"sources": sources, "usedIn": data["usedIn"]}, "summaryId", "content", "preview")
     screen.gap()
     screen.prose(item["content"])
     for message in data["sourceMessages"]:
@@ -682,10 +640,9 @@ def print_status(screen: Screen, data: Data) -> None:
             *depth_rows(summaries["byDepth"]),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
-            *(("" if n else "History budget", _budget_text(one)) for n, one in enumerate(data["historyBudgets"])),
-            *(("" if n else "Prompt cache", _cache_text(screen, one)) for n, one in enumerate(data["promptCaches"])),
         )
     )
+    screen.record({name: data[name] for name in ("historyBudgets", "promptCaches")})
     for blocked in live["blocked"]:
         screen.gap()
         since = screen.time(blocked["since"])
@@ -697,20 +654,6 @@ def print_status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
-
-
-def _budget_text(one: Data) -> str:
-    rest = f"other {one['beside']:,}, reply {one['reply']:,}, factor {one['factor']:.2f}"
-    return f"conversation {one['conversationId']}: {one['tokens']:,} of {one['window']:,} tokens ({rest})"
-
-
-def _cache_text(screen: Screen, one: Data) -> str:
-    prompt, read = one["lastObservedPromptTokenCount"], one["lastObservedCacheRead"]
-    share = f", {read:,} of {prompt:,} tokens read from it" if prompt and read else ""
-    cold = one["consecutiveColdObservations"]
-    streak = f"; cold {plural(cold, 'time')} in a row" if cold > 1 else ""
-    when = f", {screen.ago(one['lastApiCallAt'])}" if one["lastApiCallAt"] else ""
-    return f"conversation {one['conversationId']}: {one['cacheState']}{share}{streak}{when}"
 
 
 def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:

@@ -24,13 +24,13 @@ from lossless.cli.commands import (
 from lossless.cli.config import SourceTimes, writer_name
 from lossless.cli.options import ConversationTarget, apply_confirmed, ask_person, budget_option, usage_error
 from lossless.cli.retention import phrases_in
-from lossless.cli.screen import Data, Screen, message_counts, pick_json, session_name, styled, to_json
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
 from lossless.cli.surgery import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
 from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_close, is_stuck
-from lossless.tui.text import format_bytes, plural
+from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -186,16 +186,11 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
         )
         data |= {"applied": True, "done": to_json(report)}
     if screen := invocation.answer("doctor.clean", data):
-        screen.items(data["items"], "filter, conversations=count:count, messages:count, text=bytes:bytes, meaning:rest")
         removed = data["done"]
         if removed is None:
             for item in data["items"]:
-                for row in item["conversations"]:
-                    name = session_name(row)
-                    rest = f" {name}: {plural(row['messages'], 'message')}, {format_bytes(row['bytes'])}"
-                    screen.line(styled(f"- {item['filter']} ", "red"), f"#{row['conversationId']}{rest}")
-                if (more := item["count"] - len(item["conversations"])) > 0:
-                    screen.note(f"  {item['filter']}: and {more:,} more")
+                screen.title(item["filter"], item["meaning"])
+                screen.record(item, "filter", "meaning")
             screen.unchanged("--apply FILTER deletes, after a backup.")
             return
         screen.line(styled(f"{plural(removed['conversations'], 'conversation')} deleted.", "bold green"))
@@ -226,15 +221,9 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
         copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
     if screen := invocation.answer("doctor.maintenance", data):
-        screen.items(
-            data["items"],
-            "#=conversationId:right, session=sessionKey:key, state, reason, since=requestedAt:time",
-            none="No compaction is pending.",
-            state=lambda item: (
-                f"{'pending' if item['pending'] else 'running'}, {'active' if item['active'] else 'closed'}"
-                f"{', stuck' if item['isStuck'] else ''}"
-            ),
-        )
+        if not items:
+            screen.line("No compaction is pending.")
+        screen.record(data, "backup", "closed")
         if data["applied"]:
             screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
 

@@ -270,15 +270,10 @@ _WHEN = "2026-07-01, yesterday, '3 March', 30d, or a time such as 2026-07-01T09:
 
 
 def parse_span(
-    after: str | None,
-    before: str | None,
-    between: str | None,
-    recency: str | None,
-    now: datetime,
-    first_option: str = "--after",
+    after: str | None, before: str | None, between: str | None, recency: str | None, now: datetime
 ) -> records.TimeRange | None:
     """The stretch of time that the options mean, None when none is given."""
-    last_option = "--before"
+    first_option, last_option = "--after", "--before"
     if between is not None:
         if (after, before, recency) != (None, None, None):
             raise usage_error("--between goes with no other time option.")
@@ -298,20 +293,12 @@ def parse_span(
     return records.TimeRange(None if since is None else state_time(since), None if until is None else state_time(until))
 
 
-_BEFORE = click.option("--before", metavar="WHEN", help="Before then.")
-#: `--since` and `--before`; the command gets `span`.
-since_options = gathered(
-    "span",
-    lambda since, before: parse_span(since, before, None, None, datetime.now().astimezone(), "--since"),
-    click.option("--since", metavar="WHEN", help=f"From then on: {_WHEN}."),
-    _BEFORE,
-)
-#: The same with more ways to name a stretch of time.
+#: Options for a stretch of time; the command gets `span`.
 time_options = gathered(
     "span",
     lambda after, before, between, recency: parse_span(after, before, between, recency, datetime.now().astimezone()),
     click.option("--after", "--since", "after", metavar="WHEN", help=f"From then on: {_WHEN}."),
-    _BEFORE,
+    click.option("--before", metavar="WHEN", help="Before then."),
     click.option("--between", metavar="WHEN..WHEN", help="From the first time on, before the second."),
     click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks."),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -27,6 +27,7 @@ from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_j
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
 from lossless.model.records import DEFAULT_PAGE_BYTES, MAX_PAGE_BYTES, MIN_PAGE_BYTES, TimeRange, unpack_cursor
+from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.recall.results import SearchHit
-    from lossless.recall.scope import Caller, SearchIn, SortOrder
+    from lossless.recall.scope import Caller
     from lossless.recall.tools import ToolCallResult
     from lossless.settings import Settings
 
@@ -69,7 +70,7 @@ def run_tool(engine: Engine, name: str, target: ConversationTarget | None, args:
 
     tool = TOOLS_BY_NAME[name]
     caller, where = _caller(engine, target)
-    given = {key: value for key, value in args.items() if value is not None}
+    given = {camel_case(key): value for key, value in args.items() if value is not None}
     try:
         return tool.function(engine.tools, read_arguments(tool.parameters, given | where), caller)
     except NotFound as error:
@@ -103,7 +104,7 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
 @click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
 @choice_option(
     "--in",
-    "search_in",
+    "scope",
     choices=("both", "messages", "summaries", "files"),
     help="Where to look; files are large payloads that are stored as files.",
 )
@@ -123,11 +124,8 @@ def search(
     regex: bool,
     fixed: bool,
     ignore_case: bool,
-    search_in: SearchIn,
-    sort: SortOrder,
     span: TimeRange | None,
-    limit: int,
-    cursor: str | None,
+    **how: Any,
 ) -> None:
     """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
 
@@ -141,18 +139,15 @@ def search(
     if fixed or regex:  # letter by letter, ß and SS are the same without case
         flags = "" if not ignore_case else "(?if)" if fixed else "(?i)"
         pattern = flags + (re.escape(pattern) if fixed else pattern)
-    _check_cursor(cursor)
+    _check_cursor(how["cursor"])
     with invocation.reader() as engine:
         found = engine.grep(
             pattern,
             mode="regex" if regex or fixed else "full_text",
-            sort=sort,
             conversation_id=options.id_or_none(target, engine),
-            scope=search_in,
             since=None if span is None else span.since,
             before=None if span is None else span.before,
-            limit=limit,
-            cursor=cursor,
+            **how,
         )
     rest = found.cursor if found.truncated else None
     shown = {"limit": found.request.limit, "returned": len(found.hits)}
@@ -297,28 +292,17 @@ def describe(
 @click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @_from_cursor
-def expand(
-    invocation: Invocation,
-    summary_ids: tuple[str, ...],
-    target: ConversationTarget | None,
-    query: str | None,
-    max_depth: int,
-    token_cap: int | None,
-    include_messages: bool,
-    around: str | None,
-    cursor: str | None,
-) -> None:
+def expand(invocation: Invocation, /, target: ConversationTarget | None, **args: Any) -> None:
     """Read what the summaries IDS were made of, in order and within a budget.
 
     A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
     command with --cursor.
     """
-    if not (summary_ids or query or around or cursor):
+    if not any(args[name] for name in ("summary_ids", "query", "around", "cursor")):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
-    where: Data = {"summaryIds": list(summary_ids), "query": query, "around": around, "cursor": cursor}
-    limits = {"maxDepth": max_depth, "tokenCap": token_cap, "includeMessages": include_messages}
+    args["summary_ids"] = list(args["summary_ids"])
     with invocation.reader(tool_settings(invocation)) as engine:
-        result = run_tool(engine, "lcm_expand", target, where | limits)
+        result = run_tool(engine, "lcm_expand", target, args)
     invocation.answer("expand", result.details | {"text": result.text}, view=print_text)
 
 
@@ -333,24 +317,21 @@ def expand(
 @click.option("--no-model", is_flag=True, help="Ask no model; the answer is the evidence itself.")
 def ask(
     invocation: Invocation,
-    prompt: str,
+    /,
     target: ConversationTarget | None,
-    query: str | None,
     ids: str | None,
     timeout: float | None,
-    max_tokens: int | None,
-    token_cap: int | None,
     no_model: bool,
+    **args: Any,
 ) -> None:
     """Answer QUESTION from the archive, with the ids that support the answer.
 
     A configured model reads and answers; `lcm status --cost` counts its calls. Without a model, the answer is the
     evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
     """
-    named = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
-    args: Data = {"prompt": prompt, "query": query or (None if named else prompt), "summaryIds": named}
-    args |= {"maxTokens": max_tokens, "tokenCap": token_cap}
-    args["timeoutMs"] = None if timeout is None else max(1, round(1000 * timeout))
+    args["summary_ids"] = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
+    args["query"] = args["query"] or (None if args["summary_ids"] else args["prompt"])
+    args["timeout_ms"] = None if timeout is None else max(1, round(1000 * timeout))
     with _open_for_answer(invocation, may_ask=not no_model) as engine:
         result, models = run_tool(engine, "lcm_expand_query", target, args), engine.tools.models
     details = result.details

@@ -40,7 +40,7 @@ from lossless.cli.options import (
     usage_error,
 )
 from lossless.cli.recall import file_page_options, run_tool, tool_settings
-from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, session_name, styled, to_json
+from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, styled, to_json
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.document import DEFAULT_STUB_BYTES
@@ -340,16 +340,12 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "checkpointSize": report.checkpoint_size,
     }
     if screen := invocation.answer("rotate", data, ok=is_fine):
-        sizes = f"{format_bytes(data['sizeBefore'])} → {format_bytes(data['sizeAfter'])}"
-        kept = f"{plural(data['keptMessages'], 'message')} stay, {data['droppedMessages']:,} leave the file"
-        if data["rotated"]:
-            screen.title("Rotated", sizes)
-            rows = (("File", data["sessionFile"]), ("Messages", kept), ("Backup", data["backupPath"]))
-            screen.fields(rows)
-        elif data["reason"] is not None:
+        if data["reason"] is not None:
             screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
-        else:
-            screen.line(f"{data['sessionFile']}: {sizes}; {kept}. The archive keeps all of them.")
+            return
+        screen.record(data)
+        if not is_real:
+            screen.line("The archive keeps all messages.")
             screen.unchanged("--apply does it.")
 
 
@@ -466,24 +462,15 @@ def _percent(share: float) -> str:
 
 
 def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
-    screen.items(
-        data["items"],
-        "#=conversationId:right, session:key, title:rest, newest=newestAt:date, messages:count, files:count, "
-        "size=bytes:bytes",
-        session=lambda item: styled(session_name(item), "bold" if item["active"] else ""),
-    )
-    what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
-    if data["applied"]:
-        screen.title("Deleted", f"{what}, {plural(data['files'], 'file')}")
-        hidden = ("items", "conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed")
-        screen.record(data, *hidden)
-    elif not data["items"]:
+    if not data["items"] and not data["applied"]:
         closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
         screen.line(f"No conversation matches.{closed}")
     else:
-        files = f"{plural(data['files'], 'file')}, about {format_bytes(data['bytes'])}"
-        screen.line(styled(f"{what}, {files} would be deleted permanently.", "bold"))
-        _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
+        what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
+        screen.title("Deleted" if data["applied"] else f"{what} would be deleted permanently", what * data["applied"])
+        screen.record(data, "conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed", "isAsked")
+        if not data["applied"]:
+            _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
     if data["inUse"]:
         screen.warn(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.")
 
@@ -497,25 +484,12 @@ def print_forget(screen: Screen, data: Data) -> None:
     if not data["found"]:
         screen.line("It is nowhere in the archive, nor in a backup next to it.")
     else:
-        screen.title("Forgotten" if data["applied"] else "Would be forgotten", _lost_text(data))
-        rest = data["messages"] - len(data["messageIds"])
-        more = f" and {rest:,} more" if rest else ""
-        rows = [("Messages", ", ".join(f"msg#{id_}" for id_ in data["messageIds"]) + more)]
-        rows += [("Elsewhere", f"{count} in {table}") for table, count in data["elsewhere"].items()]
-        rows += [("Backup", f"{Path(backup['path']).name}: {_lost_text(backup)}") for backup in data["backups"]]
-        screen.fields(rows)
+        screen.title("Forgotten" if data["applied"] else "Would be forgotten")
+        screen.record(data, "found", "left", "isAsked")
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
     if not data["applied"]:
         _print_unchanged(screen, data, "--yes does it; it cannot be undone.")
-
-
-def _lost_text(data: Data) -> str:
-    whole = f" ({data['emptied']:,} as a whole)" if data["emptied"] else ""
-    found = [f"{plural(data['messages'], 'message')}{whole}"]
-    found += [plural(data[f"{what}s"], what) for what in ("version", "file") if data[f"{what}s"]]
-    summaries = data["rewritten"] + data["cut"]
-    return ", ".join([*found, *([plural(summaries, "summary")] if summaries else [])])
 
 
 _CHUNK = 1 << 20

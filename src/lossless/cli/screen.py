@@ -251,7 +251,7 @@ class Screen:
         if isinstance(value, datetime):
             return self.time(value)
         if isinstance(value, dict):
-            return ", ".join(f"{self._value(key, one)} {words_of(key).lower()}" for key, one in value.items() if one)
+            return ", ".join(f"{words_of(key).lower()} {self._value(key, one)}" for key, one in value.items() if one)
         if isinstance(value, list):
             return ", ".join(self._value("", one) for one in value)
         if isinstance(value, bool):

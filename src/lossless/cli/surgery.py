@@ -288,11 +288,8 @@ def print_focus(screen: Screen, data: Data) -> None:
         return
     brief = found["brief"]
     screen.title(f"Focus {brief['id']}", brief["status"], "stale" if found["isStale"] else "")
-    since = f"{plural(found['messagesSince'], 'message')}, {found['tokensSince']:,} tokens"
-    size = f"{brief['tokens']:,} of about {brief['targetTokens']:,} tokens"
-    screen.fields(
-        (("Question", brief["prompt"]), ("Written", screen.time(brief["createdAt"])), ("Size", size), ("Since", since))
-    )
+    since = {name: found[name] for name in ("messagesSince", "tokensSince")}
+    screen.record(brief | since, "id", "status", "error", "content")
     if brief["error"]:
         screen.line(styled(f"It could not be written: {brief['error']}", "red"))
     screen.gap()

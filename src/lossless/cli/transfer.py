@@ -18,7 +18,7 @@ from lossless.cli import failures
 from lossless.cli.append import again_option, print_pruned
 from lossless.cli.commands import Command, F, Group, Invocation, command, text_option, text_type
 from lossless.cli.options import ConversationTarget, complete_sessions, confirm, gathered, session_names, when_option
-from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json, words_of
+from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
@@ -365,21 +365,10 @@ def _report_json(report: Any) -> Data:
     return {**data, "warnings": data["warnings"][:_LISTED_WARNINGS], "warningCount": len(data["warnings"])}
 
 
-#: Counts that are worth a line even when they are 0.
-_ALWAYS = frozenset(
-    ("conversationsScanned", "messagesInserted", "messagesSkipped", "summariesInserted", "messages", "conversations")
-)
-
-
 def print_report(screen: Screen, data: Data, what: str) -> None:
     place = data.get("path") or data.get("folder")
     screen.title("DRY RUN — no rows written." if data.get("dryRun") else f"{what} complete.", place)
-    counts = {key: len(value) if key in ("sessionsTouched", "files") else value for key, value in data.items()}
-    screen.fields(
-        (words_of(key), f"{count:,}")
-        for key, count in counts.items()
-        if type(count) is int and key != "warningCount" and (count or key in _ALWAYS)
-    )
+    screen.record(data, "path", "folder", "sessionsTouched", "verified", "warnings", "warningCount", "hint")
     if "verified" in data:
         is_ok = data["verified"]["ok"]
         screen.line("  verified: ", styled("all is there", "green") if is_ok else styled("something is wrong", "red"))
