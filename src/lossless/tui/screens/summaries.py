@@ -109,8 +109,8 @@ class SummariesScreen(SurgeryScreen):
             self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
             aim, self._aim = self._aim, None
-            browse, id_ = self.access.browse, self.conversation_id
-            self.fetch(lambda: read_path(browse, id_, aim, set(wanted)), self._go_down, "path")
+            browse, here = self.access.browse, self.conversation_id
+            self.fetch(lambda: read_path(browse, here, aim, set(wanted)), self._go_down, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
 
