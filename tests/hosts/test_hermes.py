@@ -24,8 +24,8 @@ pytest.importorskip("agent.context_engine", reason="its own environment has it")
 
 from agent.context_engine import ContextEngine
 
-from lossless.hosts.adapter import wire_tokens
 from lossless.hosts.hermes import LosslessEngine
+from lossless.providers.token_limits import window_tokens
 
 
 class Host:
@@ -126,8 +126,8 @@ def test_a_host_that_joins_our_summaries_does_not_feed_them_back(path: Path, joi
         for message in said:
             window.append(message)
             if engine.should_compress_preflight(window):
-                window = engine.compress(window, current_tokens=wire_tokens(window) + 500)
-                assert wire_tokens(window) + 500 <= engine.threshold_tokens
+                window = engine.compress(window, current_tokens=window_tokens(window) + 500)
+                assert window_tokens(window) + 500 <= engine.threshold_tokens
                 window = joined(window, joint) if joint else window
         engine.on_session_end("run", window)
         rows = archive.archive.database.rows("SELECT content FROM messages ORDER BY message_id", ())

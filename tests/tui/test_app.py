@@ -43,12 +43,12 @@ def test_sessions_lead_to_a_conversation_and_back_and_out(archive: Path) -> None
         assert (person.rows.chosen, person.reading.startswith("Assistant")) == ("120", True)
         blocks = person.app.screen.query_one(ReadingPane)._blocks  # only what is in sight is read and drawn
         assert len(blocks) == 120
-        assert 0 < sum(block.is_drawn for block in blocks) < 40
-        assert blocks[-1].is_drawn
+        assert 0 < sum(bool(block.look) for block in blocks) < 40
+        assert blocks[-1].look
         await person.press("g")
-        assert blocks[0].is_drawn
+        assert blocks[0].look
         assert person.reading
-        assert not all(block.is_drawn for block in blocks)
+        assert not all(bool(block.look) for block in blocks)
         for key in ("q", "enter"):
             await person.press(key)
         assert person.screen == "ConversationScreen"

@@ -27,7 +27,7 @@ from lossless.providers.token_limits import (
     PromptLimits,
     conversation_budget,
     parse_too_long,
-    recall_text,
+    recall_result,
     shows_all,
     window_tokens,
 )
@@ -182,7 +182,7 @@ class WindowSync:
 
     def call(self, session: Session | None, name: str, args: Any) -> str:
         """Use a recall tool; its answer leaves room for more."""
-        return recall_text(self.engine, session, name, args, self.size // ANSWER_SHARE)
+        return recall_result(self.engine, session, name, args, self.size // ANSWER_SHARE).text
 
 
 def warn_over_budget(over: int, why: str) -> None:
@@ -203,11 +203,6 @@ def tool_definitions(tools: Iterable[Any]) -> list[Raw]:
         {name: value for name in _DEFINITION if isinstance(value := getattr(tool, name, None), str | dict)}
         for tool in tools
     ]
-
-
-def wire_tokens(messages: Sequence[Any]) -> int:
-    """About how many tokens messages are on the wire."""
-    return window_tokens([one if isinstance(one, dict) else {"text": str(one)} for one in messages])
 
 
 def required_session(name: Any, what: str) -> Session:

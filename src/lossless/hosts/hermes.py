@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
 from lossless.hosts import adapter
-from lossless.hosts.adapter import PromptGrowth, Raw, wire_tokens
+from lossless.hosts.adapter import PromptGrowth, Raw
 from lossless.model.conversations import Session
-from lossless.providers.token_limits import recall_result, recall_tool_tokens
+from lossless.providers.token_limits import recall_result, recall_tool_tokens, window_tokens
 from lossless.recall.tools import openai_tools
 
 with adapter.extra("hermes"):
@@ -76,7 +76,7 @@ class LosslessEngine(ContextEngine):
 
     def should_compress_preflight(self, messages: list[Raw]) -> bool:
         """The same by an estimate, before a request."""
-        return self.should_compress(wire_tokens(messages))
+        return self.should_compress(window_tokens(messages))
 
     def compress(
         self, messages: list[Raw], current_tokens: int | None = None, focus_topic: str | None = None,
@@ -86,7 +86,7 @@ class LosslessEngine(ContextEngine):
         self._keep(messages)
         limit, frame = self.threshold_tokens, recall_tool_tokens(policy=False)
         if current_tokens is not None:  # a whole prompt was counted
-            frame = max(current_tokens - wire_tokens(messages), 0)
+            frame = max(current_tokens - window_tokens(messages), 0)
         budget = max(limit - frame, limit // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
         asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
@@ -114,7 +114,7 @@ class LosslessEngine(ContextEngine):
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
             window, model = adapter.split_joined(self.engine, self._session, messages), self._growth.model
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
-            self._growth.learn(self.engine, self._session, wire_tokens(messages), tokens)
+            self._growth.learn(self.engine, self._session, window_tokens(messages), tokens)
 
 
 def register(ctx: Any) -> None:

@@ -95,7 +95,8 @@ class LosslessSession:
             except ValueError:
                 given = arguments
             limit = self._limits.capacity(self.session) // adapter.ANSWER_SHARE
-            return await asyncio.to_thread(token_limits.recall_text, self.engine, self.session, name, given, limit)
+            asked = (self.engine, self.session, name, given, limit)
+            return (await asyncio.to_thread(token_limits.recall_result, *asked)).text
 
         return FunctionTool(name, help, schema, invoke, strict_json_schema=False)
 

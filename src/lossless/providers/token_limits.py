@@ -291,13 +291,8 @@ _CAPPED = {tool.name: cap for tool in TOOLS for cap in _CAPS if cap in tool.sche
 _AROUND = 200
 
 
-def recall_text(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> str:
-    """The result of a recall tool in at most about `most` tokens: with a cursor where the tool has pages."""
-    return recall_result(engine, session, name, args, limit).text
-
-
 def recall_result(engine: Engine, session: Session | None, name: str, args: Any, limit: int) -> ToolCallResult:
-    """The same with its structured data."""
+    """The result of a recall tool in at most about `limit` tokens: with a cursor where the tool has pages."""
     if (cap := _CAPPED.get(name)) is not None and isinstance(args, dict):
         asked = args.get(cap)
         if not isinstance(asked, int) or asked > limit - _AROUND:

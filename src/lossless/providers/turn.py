@@ -25,7 +25,7 @@ from lossless.providers.token_limits import (
     known_window,
     overhead_tokens,
     parse_too_long,
-    recall_text,
+    recall_result,
     shows_all,
     window_tokens,
 )
@@ -347,7 +347,7 @@ class Turn:
         is_enough = self.rounds > _ROUNDS or limit < _LEAST_ANSWER
         engine, session = self.keeping.engine, self.keeping.session
         texts = (
-            _ENOUGH if is_enough else recall_text(engine, session, call.name, call_arguments(call), limit)
+            _ENOUGH if is_enough else recall_result(engine, session, call.name, call_arguments(call), limit).text
             for call in calls
         )
         self._recalled.append((reply, list(zip(calls, texts, strict=True))))

@@ -100,7 +100,7 @@ class ArchiveTools:
 
         An empty or missing archive is a normal result, not a failure.
         """
-        from lossless.recall.tools import ToolCallResult, error_result, read_arguments
+        from lossless.recall.tools import ToolCallResult, error_result, error_to_result
 
         tool = tool_table().get(name)
         if tool is None:
@@ -114,16 +114,14 @@ class ArchiveTools:
                     if self.host is not None and engine.browse.find(self.host) is not None:
                         result = _use(engine, tool, given, caller)
                         found = {"lcm_grep": "matches", "lcm_recall": "evidence"}.get(tool.name)
-                        if not result.is_error if found is None else result.details.get(found):
-                            return (
-                                result if result.is_error else replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
-                            )
+                        if not result.is_error and (found is None or result.details.get(found)):
+                            return replace(result, text=f"{result.text}\n{_RUNNING_NOTE}")
                     given["allConversations"] = True
-                return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
+                return _use(engine, tool, given, caller)
         except NoArchive as error:
             return ToolCallResult(f"Nothing is stored yet; {error}.", {"kept": False})
         except LosslessError as error:
-            return _refusal(error, caller, everywhere=given.get("allConversations") is True)
+            return error_to_result(error, caller)
 
     def close(self) -> None:
         with self._lock:
@@ -139,19 +137,14 @@ def tool_table() -> dict[str, Tool]:
 
 
 def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> ToolCallResult:
-    from lossless.recall.tools import error_to_result, read_arguments
+    """The result of a tool, or our error as one; who searched everything already gets no hint to search further."""
+    from lossless.recall.scope import OUT_OF_SCOPE
+    from lossless.recall.tools import error_result, error_to_result, read_arguments
 
     try:
         return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
-    except NotFound as error:
+    except LosslessError as error:
+        is_everywhere = given.get("allConversations") is True
+        if is_everywhere and isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE:
+            return error_result(f"Not found in any conversation: {error.id}", hint=_FIND_IDS, code=error.code)
         return error_to_result(error, caller)
-
-
-def _refusal(error: LosslessError, caller: Caller, *, everywhere: bool) -> ToolCallResult:
-    """One of our errors as a result; a caller that already searched everything gets no hint to search further."""
-    from lossless.recall.scope import OUT_OF_SCOPE
-    from lossless.recall.tools import error_result, error_to_result
-
-    if everywhere and isinstance(error, NotFound) and error.kind == OUT_OF_SCOPE:
-        return error_result(f"Not found in any conversation: {error.id}", hint=_FIND_IDS, code=error.code)
-    return error_to_result(error, caller)

@@ -139,7 +139,8 @@ def test_a_model_that_cannot_be_reached_is_asked_once_and_the_person_is_told(tmp
         assert len(asked) == told["result"]["details"]["modelCalls"] == 1
         assert len(told["result"]["details"]["summaryIds"]) > 1
         assert told["compacted"]
-        assert "OpenClaw's model cannot be reached, so what was left was folded without it" in told["reason"]
+        said = "OpenClaw's model could not be asked (model), so what was left was folded without it"
+        assert said in told["reason"]
         assert "name another one in summaryModel" in told["reason"]
         status = plugin.call("command", sessionKey=KEY, args="status")["text"]
         assert "the model could not be asked at" in status

@@ -233,13 +233,6 @@ def subagent_ended(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 #: What helps when the model could not be asked.
 MODEL_HELP = "see that OpenClaw's model answers, or name another one in summaryModel; nothing is lost meanwhile"
 _REWRITE_SECONDS = 60.0
-#: What became of asking the host's model, by the code of the error.
-_FAILED = {
-    "model_auth": "the credentials of OpenClaw's model were refused",
-    "model_denied": "OpenClaw does not let its model be asked",
-    "model_timeout": "OpenClaw's model did not answer in time",
-    "model_rate_limit": "OpenClaw's model gets too many requests",
-}
 _IN_USE = "the host may be writing to it"
 #: Why the host asks when its transcript is longer than the window; that is no overflow, and no prompt was counted.
 _OF_TRANSCRIPT = "cli_budget"
@@ -293,9 +286,8 @@ def reason_text(report: CompactionReport) -> str:
     """How it ended; when the model could not be asked also that, what it means, and what helps."""
     if report.failure is None:
         return f"{report.reason}: {report.why}" if report.why else report.reason
-    what = _FAILED.get(report.failure, "OpenClaw's model cannot be reached")
     so = "what was left was folded without it" if report.compacted else "nothing was folded"
-    return f"{report.reason}; {what}, so {so}: {MODEL_HELP}"
+    return f"{report.reason}; OpenClaw's model could not be asked ({report.failure}), so {so}: {MODEL_HELP}"
 
 
 def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:

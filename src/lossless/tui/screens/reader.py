@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
@@ -34,6 +34,9 @@ _GUTTER, _MARGIN = 2, 1
 _LEAST_WIDTH = 20
 _STEP = 3
 
+#: What a message is drawn for: a width, a dark or a light ground, and with its tool calls open or not.
+_Look: TypeAlias = tuple[int, bool, bool]
+
 
 @dataclass(slots=True)
 class _Block:
@@ -44,7 +47,7 @@ class _Block:
     lines: list[Strip] = field(default_factory=list)
     #: How many of its lines stand above what was said.
     lead: int = 0
-    is_drawn: bool = False
+    look: _Look | None = None
 
     @property
     def key(self) -> str:
@@ -86,7 +89,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self._is_all_open = False
         #: The chosen message is kept in sight until the user scrolls; the way says from where it was reached.
         self.is_following, self._way = True, 1
-        self._is_reading, self._is_dark, self._width = False, True, 0
+        self._is_reading = False
         #: The names of tools by the ids of their calls, as far as these were drawn.
         self._tools: dict[str, str] = {}
 
@@ -108,14 +111,13 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
             day = self.lcm.times.day(row.created_at) or was_day
             is_quiet = row.role == "tool" or (row.role == "assistant" and not row.content.strip())
             is_continued = is_quiet and day == was_day and was_role in ("assistant", "tool")
-            made.append(_Block(row, day if day != was_day else "", is_continued))
+            block = _Block(row, day if day != was_day else "", is_continued)
+            old = known.get(block.key, block)
+            is_same = (old.row, old.day, old.is_continued) == (row, block.day, is_continued)
+            made.append(old if is_same else block)
             was_day, was_role = day, row.role
         self._blocks = made
-        for block in self._blocks:
-            old = known.get(block.key)
-            if old is not None and (old.row, old.day, old.is_continued) == (block.row, block.day, block.is_continued):
-                block.lines, block.lead, block.is_drawn = old.lines, old.lead, old.is_drawn
-        keys = [block.key for block in self._blocks]
+        keys = [block.key for block in made]
         self._chosen = keys.index(choose) if choose in keys else max(0, len(keys) - 1)
         self._way = 1
         self._lay_out()
@@ -131,18 +133,9 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         if everything:
             self._is_all_open = not self._is_all_open
             self._open.clear()
-            self.redraw()
         elif self._blocks:
-            block = self._blocks[self._chosen]
-            self._open ^= {block.key}
-            block.is_drawn = False
+            self._open ^= {self._blocks[self._chosen].key}
             self.is_following, self._way = True, 1
-            self._read()
-
-    def redraw(self) -> None:
-        """Draw everything again; what is there stays until then."""
-        for block in self._blocks:
-            block.is_drawn = False
         self._read()
 
     def scroll_lines(self, count: int) -> None:
@@ -151,28 +144,25 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.scroll_to(y=self.scroll_y + count, animate=False, immediate=True)
 
     def _read(self) -> None:
-        """Read and draw what is in sight and not drawn yet; while that goes on, what is asked for waits."""
+        """Read and draw what is in sight and does not look as it should; what is there stays until then."""
         height = self.scrollable_content_region.height
         if self._is_reading or not height or not self._blocks:
             return
         top = round(self.scroll_y)
         places = range(self._at(top - height // 2), self._at(top + height + height // 2) + 1)
-        wanted = [self._blocks[place] for place in places if not self._blocks[place].is_drawn]
-        if not wanted:
-            return
-        self._is_reading = True
-        browse, width = self.access.browse, self.width_of_text
-        is_dark = self._is_dark = self.app.current_theme.dark
-        jobs = [(block, self._is_all_open != (block.key in self._open)) for block in wanted]
-        times, tools = self.lcm.times, self._tools
-        self.fetch(
-            lambda: _draw(browse, jobs, width, times, tools, is_dark=is_dark), partial(self._place, width), "texts"
-        )
+        width, is_dark = self.width_of_text, self.app.current_theme.dark
+        looks = [(self._blocks[place], (width, is_dark, self._is_open(self._blocks[place]))) for place in places]
+        if wanted := [(block, look) for block, look in looks if block.look != look]:
+            self._is_reading = True
+            self.fetch(partial(_draw, self.access.browse, wanted, self.lcm.times, self._tools), self._place, "texts")
 
-    def _place(self, width: int, drawn: list[tuple[_Block, list[Strip], int]]) -> None:
+    def _is_open(self, block: _Block) -> bool:
+        return self._is_all_open != (block.key in self._open)
+
+    def _place(self, drawn: list[tuple[_Block, _Look, list[Strip], int]]) -> None:
         self._is_reading = False
-        for block, lines, lead in drawn:
-            block.lines, block.lead, block.is_drawn = lines, lead, width == self.width_of_text
+        for block, look, lines, lead in drawn:
+            block.look, block.lines, block.lead = look, lines, lead
         self._lay_out()
 
     def complain(self, message: str) -> None:
@@ -264,17 +254,13 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         self.is_following = False
 
     def on_resize(self, _event: Resize) -> None:
-        if self._width != self.width_of_text:
-            self._width = self.width_of_text
-            for block in self._blocks:
-                block.is_drawn = False
         self._lay_out()
 
     def notify_style_update(self) -> None:
         """Draw again when the ground turns light or dark."""
         super().notify_style_update()
-        if self.is_attached and self._is_dark != self.app.current_theme.dark:
-            self.redraw()
+        if self.is_attached:
+            self._read()
 
     def render_line(self, y: int) -> Strip:
         width, base = self.scrollable_content_region.width, self.rich_style
@@ -293,21 +279,16 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
 
 
 def _draw(
-    browse: Browse,
-    jobs: Sequence[tuple[_Block, bool]],
-    width: int,
-    times: LocalTimes,
-    tools: dict[str, str],
-    *,
-    is_dark: bool,
-) -> list[tuple[_Block, list[Strip], int]]:
+    browse: Browse, jobs: Sequence[tuple[_Block, _Look]], times: LocalTimes, tools: dict[str, str]
+) -> list[tuple[_Block, _Look, list[Strip], int]]:
     """Read messages whole and draw them; notes the names of the tools that they call."""
     found = {message.id: message for message in browse.stored_messages([block.row.message_id for block, _ in jobs])}
     parts = (part for stored in found.values() for part in stored.message.parts)
     tools.update({part.id: part.name for part in parts if isinstance(part, ToolCall) and part.id})
     made = []
-    for block, is_open in jobs:
-        row, stored, above = block.row, found.get(block.row.message_id), list[Strip]()
+    for block, look in jobs:
+        (width, is_dark, is_open), row, above = look, block.row, list[Strip]()
+        stored = found.get(row.message_id)
         if block.day:
             rule = Text(f"── {block.day} ", "dim", no_wrap=True).append("─" * width)
             above = [*([Strip.blank(0)] if row.seq > 1 else []), *draw_lines(rule, width + _GUTTER)]
@@ -319,5 +300,5 @@ def _draw(
         if not any(strip.text.strip() for strip in body):
             body = draw_lines(Text("(no text)" if stored else "It is no longer in the archive.", "dim"), width)
         head = [] if block.is_continued else draw_lines(speaker(row.role, times.clock_time(row.created_at)), width)
-        made.append((block, [*above, *head, *body], len(above)))
+        made.append((block, look, [*above, *head, *body], len(above)))
     return made

@@ -68,8 +68,6 @@ class SummariesScreen(SurgeryScreen):
 
     def __init__(self, conversation_id: int, summary_id: str | None = None) -> None:
         super().__init__(conversation_id)
-        #: Summaries to open on the way down to one that is to be chosen.
-        self._path: list[str] = []
         self._aim = summary_id
 
     def listing(self) -> SummaryTree:
@@ -111,26 +109,22 @@ class SummariesScreen(SurgeryScreen):
             self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
             aim, self._aim = self._aim, None
-
-            def follow(path: list[str]) -> None:
-                self._path = path
-                self._go_down(self.summaries.root)
-
-            self.fetch(lambda: path_to(self.access.browse, aim, set(wanted)), follow, "path")
+            browse, here = self.access.browse, self.conversation_id
+            self.fetch(lambda: read_path(browse, here, aim, set(wanted)), self._go_down, "path")
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
 
-    def _go_down(self, node: TreeNode[RowId]) -> None:
-        child = next((child for child in node.children if self._path and child.data == self._path[0]), None)
-        if child is None:
-            return
-        self._path.pop(0)
-        if not self._path:
-            self.call_after_refresh(self.summaries.move_cursor, child)
-            return
-        child.expand()
-        if child.children:
-            self._go_down(child)
+    def _go_down(self, path: list[tuple[str, SummaryBranch]]) -> None:
+        node = self.summaries.root
+        for id_, branch in path:
+            if node is not self.summaries.root:
+                node.expand()
+            if (child := next((child for child in node.children if child.data == id_), None)) is None:
+                return
+            node = child
+            if id_ != path[-1][0] and not node.children:
+                self._grow(node, branch)
+        self.call_after_refresh(self.summaries.move_cursor, node)
 
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[RowId]) -> None:
         if isinstance(event.node.data, str) and not event.node.children:
@@ -162,7 +156,6 @@ class SummariesScreen(SurgeryScreen):
                 )
                 node.add_leaf(label, row.message_id)
         self._offer_more(node, total)
-        self._go_down(node)
 
     def _offer_more(self, node: TreeNode[RowId], total: int) -> None:
         if (count := total - len(node.children)) > 0:
@@ -267,13 +260,13 @@ def read_top(browse: Browse, conversation_id: int, count: int, offset: int = 0) 
     return rows, tops.in_context, tops.total
 
 
-def path_to(browse: Browse, summary_id: str, tops: set[str]) -> list[str]:
-    """The summaries from one at the top down to one that was folded into it."""
+def read_path(browse: Browse, conversation_id: int, summary_id: str, tops: set[str]) -> list[tuple[str, SummaryBranch]]:
+    """The summaries from one at the top down to one that was folded into it, each with what it was made of."""
     path = [summary_id]
     with browse.reading():
         while path[0] not in tops and (users := browse.used_in(path[0])) and users[0] not in path:
             path.insert(0, users[0])
-    return path
+    return [(id_, read_below(browse, conversation_id, id_)) for id_ in path]
 
 
 def read_below(browse: Browse, conversation_id: int, summary_id: str, offset: int = 0) -> SummaryBranch:
