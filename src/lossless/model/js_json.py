@@ -167,12 +167,23 @@ def js_number(value: float) -> str:
     return "null" if text in ("inf", "-inf", "nan") else text.removesuffix(".0")
 
 
+def storable_text(text: str) -> str:
+    """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, as in Node."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _LONE.sub("\ufffd", join_surrogates(text))
+    return text
+
+
 def hashed_utf8(text: str) -> bytes:
-    """The bytes that are hashed for `text`: a lone surrogate counts as U+FFFD, as in Node."""
+    """The bytes that are hashed for `text`."""
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return _LONE.sub("\ufffd", join_surrogates(text)).encode()
+        return storable_text(text).encode()
 
 
 def join_surrogates(text: str) -> str:
@@ -204,11 +215,18 @@ def _write(value: Json) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def compact_json(value: object) -> str:
+def compact_json(value: object, *, allow_nan: bool = True) -> str:
     """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(value, separators=(",", ":"), allow_nan=allow_nan)
     return text
+
+
+def storable_json(value: object) -> str:
+    """The same for a column; ValueError for a number that is not JSON."""
+    return compact_json(value, allow_nan=False)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files import vault as inside
+from lossless.model.js_json import storable_text
 from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
@@ -30,7 +31,6 @@ from lossless.recall.results import (
 )
 from lossless.recall.scan import LiteralPattern, Regex
 from lossless.recall.scope import GrepMode, SearchIn, SortOrder
-from lossless.store.rows import storable_text
 from lossless.store.search import (
     FEW_MATCHES,
     MAX_UNREAD,

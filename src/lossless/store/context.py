@@ -45,8 +45,8 @@ _ONE_ENTRY, _MOST_REVISED = timedelta(hours=1), 64
 _PAGE = 512
 #: The columns of an item: its role, the reference's count of its tokens, and the budget estimate.
 _ROLE, _TOKENS, _BUDGET = 3, 4, 7
-#: Limits for estimates computed in one read for rows of older versions (items, stored tokens), and how many are cached.
-_MOST_ESTIMATED, _MOST_ESTIMATED_TOKENS, _MOST_KEPT = 2_000, 500_000, 50_000
+#: For how many rows of older versions one read computes estimates.
+_MOST_ESTIMATED = 2_000
 #: The maximum number of system prompts at the start of a context.
 _MAX_PREAMBLE = 64
 #: Longer contexts keep the gaps in their ordinals: renumbering 5,000 items takes about 45 ms.
@@ -111,6 +111,8 @@ class ContextItems(TableAccess):
     ordinals: Sql[[int, int], dict[int, int]] = Sql("pairs", "conversation_id limit")
     #: Remove an item's hidden mark; the caller puts it back into the context.
     unhide: Sql[[int, int | str], None] = Sql("run", "conversation_id item")
+    #: Whether the host has left some of the first messages before, for some of the second.
+    has_returned: Sql[[int, Sequence[int], Sequence[int]], bool] = Sql("any", "conversation_id left back")
     next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
     #: How many items a context has, and how many of them are summaries.
     counts: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id")
@@ -212,23 +214,13 @@ class ContextItems(TableAccess):
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
             return items
-        if len(self._estimates) > _MOST_KEPT:
-            self._estimates.clear()
-        wanted: list[int | str] = []
-        tokens = 0
-        for item in reversed(lacking):
-            if len(wanted) >= _MOST_ESTIMATED or tokens > _MOST_ESTIMATED_TOKENS:
-                break
-            if item_id(item) not in self._estimates:
-                wanted.append(item_id(item))
-                tokens += item.tokens
+        wanted = [id_ for id_ in map(item_id, lacking) if id_ not in self._estimates][-_MOST_ESTIMATED:]
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
         texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
-        known = self._estimates
         return [
-            replace(item, budget_tokens=max(item.tokens, known.get(item_id(item), 0))) if row[_BUDGET] is None else item
+            replace(item, budget_tokens=self._estimates.get(item_id(item), -1)) if row[_BUDGET] is None else item
             for item, row in zip(items, rows, strict=True)
         ]
 
@@ -386,11 +378,6 @@ class ContextItems(TableAccess):
                 change = replace(change, added=revised, tokens_before=joined[1])
         self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
-
-    def has_returned(self, conversation_id: int, *, gone: Sequence[int], back: Sequence[int]) -> bool:
-        """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
-        values = {"conversation_id": conversation_id, "left": json.dumps(gone), "back": json.dumps(back)}
-        return self._row("has_returned", values) is not None
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""

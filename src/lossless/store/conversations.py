@@ -16,11 +16,11 @@ from uuid import uuid4
 
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
+from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, time_or_epoch
-from lossless.store.rows import storable_text
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=64)
 def conversation_from_row(row: Row) -> Conversation:
     """A conversation from `conversations.sql`'s columns."""
-    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
-    return Conversation(
-        id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),
-        cause, title, column_time(bootstrapped),
-    )  # fmt: skip
+    return record_from_row(Conversation, row)
 
 
 class Conversations(TableAccess):

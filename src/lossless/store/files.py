@@ -8,11 +8,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from lossless.model.identity import file_ids_in
+from lossless.model.js_json import storable_json
 from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
-from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json, with_notes
+from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, with_notes
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:

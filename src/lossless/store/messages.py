@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
-from lossless.model.messages import GENERATED_ID_PREFIX, StoredMessage, ToolCall, without_words_digest
+from lossless.model.js_json import storable_text
+from lossless.model.messages import StoredMessage, ToolCall, without_words_digest
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
@@ -22,17 +23,15 @@ from lossless.store.database import (
     column_text,
     group_rows,
     load_queries,
-    load_schema,
     only,
+    schema_statements,
     time_or_epoch,
 )
-from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PartRow,
     message_digest,
     pack_message,
     part_values,
-    storable_text,
     unpack_message,
     unreadable_message,
 )
@@ -43,7 +42,7 @@ if TYPE_CHECKING:
 
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Message
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Database, Params, Row
 
 _MIGRATE_QUERIES = load_queries("migrate")
 _CAUGHT_UP = "indexed_through"
@@ -167,7 +166,7 @@ class SearchIndex(TableAccess):
         """Recreate our full-text tables, empty; needs a transaction."""
         for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
             self._run(query)
-        for statement in split_script(load_schema("additions")):
+        for statement in schema_statements("additions"):
             if statement.startswith("CREATE VIRTUAL TABLE "):
                 self._db.run(statement)
 
@@ -302,6 +301,18 @@ class Messages(TableAccess):
     #: The same leading system prompt or notice from an earlier window.
     preamble_id: Sql[[int, str, bytes], int | None] = Sql("value", "conversation_id identity fingerprint", "preamble")
 
+    #: The newest visible messages, oldest first.
+    tail: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id limit")
+    #: All visible messages from a position on, oldest first.
+    run_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
+    #: Messages that left the context on a branch, from a position on, oldest first.
+    abandoned_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
+    #: The messages from one seq to another that are in the context themselves.
+    context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
+    #: Rows with a generated entry id, including hidden ones.
+    made_up: Sql[[int], list[tuple[int, str]]] = Sql("rows", "conversation_id")
+    entry_ids: Sql[[Sequence[int]], dict[int, str]] = Sql("pairs", "ids")
+
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
         self._index = index
@@ -378,12 +389,6 @@ class Messages(TableAccess):
         found = self._rows(query, conversation_id=conversation_id, ids=json.dumps(ids))
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
-    def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
-        """Rows with a generated entry id, including hidden ones."""
-        return self._rows(
-            "made_up", conversation_id=conversation_id, first=GENERATED_ID_PREFIX, end=chr(ord(GENERATED_ID_PREFIX) + 1)
-        )
-
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
         asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
@@ -396,26 +401,14 @@ class Messages(TableAccess):
         found = self._rows("newest_users", by_ids(conversation_ids))
         return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
 
-    def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
-        """The newest visible messages, oldest first."""
-        return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
-
-    def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
-        return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
-
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """The visible ones of these messages, in the given order."""
         place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
-        found = {row.id: row for row in self._tail_rows(self._rows("tail_rows", place))}
+        found = {row.id: row for row in self._tail_list("tail_rows", place)}
         return [found[id_] for id_ in message_ids if id_ in found]
 
-    def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """All visible messages from a position on, oldest first."""
-        return self._tail_rows(self._rows("run_from", conversation_id=conversation_id, seq=seq))
-
-    def abandoned_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """Messages that left the context on a branch, from a position on, oldest first."""
-        return self._tail_rows(self._rows("abandoned_from", conversation_id=conversation_id, seq=seq))
+    def _tail_list(self, query: str, params: Params) -> list[TailRow]:
+        return self._tail_rows(self._rows(query, params))
 
     def _tail_rows(self, found: Sequence[Row]) -> list[TailRow]:
         """Rows for alignment; missing fingerprints of other programs' rows are computed here."""
@@ -429,10 +422,6 @@ class Messages(TableAccess):
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """The seqs of messages with this identity, newest first, including hidden ones."""
         return self._column("seqs_of_identity", conversation_id=conversation_id, identity=identity, limit=limit)
-
-    def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
-        """The messages from one seq to another that are in the context themselves."""
-        return self._tail_rows(self._rows("context_run", conversation_id=conversation_id, first=first, last=last))
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""

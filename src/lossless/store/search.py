@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import apsw
 
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
+from lossless.model.js_json import storable_text
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
 from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import index_digest
-from lossless.store.rows import PartRow, storable_text, unpack_part
+from lossless.store.rows import PartRow, unpack_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -13,10 +13,10 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter, sub
 from pathlib import Path
-from struct import pack, unpack
+from struct import iter_unpack, pack
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
@@ -169,34 +169,19 @@ def _short(payload_hash: str) -> int:
 
 def _packed(rows: tuple[int, ...]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
-    runs: list[int] = []
-    start, size, last = 0, len(rows), rows[-1] if rows else 0
-    ends = b""
-    while start < size:
-        first = rows[start]
-        if first <= 0:
-            end = start + 1
-        elif last - first == size - start - 1 and rows[start:] == (*range(first, last + 1),):
-            end = size
-        else:
-            ends = ends or bytes(map((1).__ne__, map(sub, rows[1:], rows)))  # 1 where the next row does not follow
-            end = ends.find(1, start) + 1 or size
-        if runs and not first and not runs[-2]:
-            runs[-1] += 1
-        else:
-            runs += [first, end - start]
-        start = end
-    return pack(f"<{len(runs)}q", *runs)
+    if rows and 0 < rows[0] == rows[-1] - len(rows) + 1 and rows == (*range(rows[0], rows[-1] + 1),):
+        return pack("<2q", rows[0], len(rows))
+    keys = zip(map(sub, rows, count()), map((0).__lt__, rows), strict=True)  # the same all along a run
+    runs = [[row for row, _ in some] for _, some in groupby(zip(rows, keys, strict=True), itemgetter(1))]
+    return b"".join([pack("<2q", run[0], len(run)) for run in runs])
 
 
 def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
     """The packed row ids; None for a window that was recorded without them."""
     if not data or len(data) % 16:
         return None
-    runs = unpack(f"<{len(data) // 8}q", data)
-    rows: list[int] = []
-    for first, count in zip(runs[::2], runs[1::2], strict=True):
-        rows += range(first, first + count) if first else [0] * count
+    runs = iter_unpack("<2q", data)
+    rows = [row for first, count in runs for row in (range(first, first + count) if first else [0] * count)]
     return tuple(rows) if len(rows) == length else None
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
+from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
 from lossless.store.database import TableAccess, by_ids, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
@@ -24,7 +25,6 @@ from lossless.store.rows import (
     decompress_residual,
     pack_message,
     part_values,
-    storable_json,
     unpack_message,
     with_notes,
 )
@@ -425,8 +425,7 @@ class Versions(TableAccess):
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
     def _version_rows(self, message_ids: Sequence[int]) -> list[dict[str, Any]]:
-        names = ("message_id", *VERSION_COLUMNS)
-        return [dict(zip(names, row, strict=True)) for row in self._rows("of", self._seen(message_ids))]
+        return self._dicts("of", self._seen(message_ids))
 
     def _current(self, message_id: int, wanted: Role | None = None) -> tuple[Role, StoredWording]:
         row: Row = only(self._rows("wording", message_id=message_id), "message", message_id)

@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
@@ -83,29 +82,8 @@ class ArchiveTotals:
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
-#: The queries for the counts of conversations, and what one without rows has.
-_SIZES: dict[str, Row] = {
-    "message_sizes": (0, 0, None, None),
-    "summary_sizes": (0, 0, 0, None, None, None),
-    "in_context": (0, 0),
-}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
-
-
-#: The columns of rows that are only shown, by their query.
-_SHOWN = {
-    "context": "item_type count tokens",
-    "files": "count bytes latest_at",
-    "active_brief": (
-        "brief_id prompt token_count target_tokens covered_latest_at covered_message_seq created_at updated_at"
-    ),
-    "frontier": (
-        "session_file_path session_header_id last_seen_size last_seen_mtime_ms last_processed_offset "
-        "last_processed_entry_id last_processed_entry_hash fork_bounded fork_source_message_count "
-        "soft_reset_pruned_at updated_at"
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,21 +203,12 @@ class Listings(TableAccess):
         return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
     def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
-        ids = by_ids(row[0] for row in found)
-        rows = {row[0]: row for row in self._rows("conversations", ids)}
-        counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
-        return [
-            record_from_row(
-                ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts)))
-            )
-            for id_, _, changed in found
-            if id_ in rows
-        ]
+        page = json.dumps([(id_, changed) for id_, _, changed in found], default=column_text)
+        return self._records(ConversationRow, "conversations", page=page)
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
-        row = self._row("message_sizes", by_ids([conversation_id]))
-        return (row[1], row[2]) if row else (0, 0)
+        return self._row("message_sizes", conversation_id=conversation_id) or (0, 0)
 
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
         """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
@@ -365,9 +334,8 @@ class Listings(TableAccess):
         )
 
     def _shown(self, query: str, place: dict[str, int]) -> Iterator[dict[str, Any]]:
-        names = _SHOWN[query].split()
-        for row in self._rows(query, place):
-            yield {name: _shown_value(name, raw) for name, raw in zip(names, row, strict=True)}
+        for row in self._dicts(query, place):
+            yield {name: _shown_value(name, raw) for name, raw in row.items()}
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""

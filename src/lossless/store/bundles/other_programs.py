@@ -16,7 +16,16 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
 from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
+from lossless.store.database import (
+    Database,
+    TableAccess,
+    by_ids,
+    column_text,
+    group_dicts,
+    group_rows,
+    load_queries,
+    schema_statements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -166,9 +175,9 @@ class ClawFile(TableAccess):
         self._db, self._ours = Database(str(path)), ours
 
     def create(self) -> None:
-        statements = [line for file in ("base", "indexes") for line in migrate.split_script(load_schema(file))]
+        statements = [*schema_statements("base"), *schema_statements("indexes")]
         statements += [sql for name, sql in _CLAW_QUERIES.items() if name.startswith("create.")]
-        additions = migrate.split_script(load_schema("additions")) if self._ours else []
+        additions = schema_statements("additions") if self._ours else []
         for statement in [*statements, *filter(_KEPT.search, additions)]:
             self._db.run(statement)
         for step, version in migrate.KNOWN_STEPS.items():
@@ -337,24 +346,21 @@ class RemnicFile(TableAccess):
 
     def rows(self, session_id: str) -> list[bundles.RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
-        names = ("id", "turn", "role", "tokens", "created_at", "metadata")
-        return [_row(names, row) for row in self._rows("session_rows", session_id=session_id)]
+        return [_row(row) for row in self._dicts("session_rows", session_id=session_id)]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[bundles.RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
         has_parts = self.has("lcm_message_parts")
-        names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
             values = by_ids(some)
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            parts = group_rows((self._rows("parts_of", values) if has_parts else []), lambda *row: _row(names, row))
+            parts = group_dicts(map(_row, self._dicts("parts_of", values) if has_parts else []), "message_id")
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[bundles.RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
-        names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
-        found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
+        found = [_row(row) for row in self._dicts("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
         edges = self._links("edges", "lcm_x_edges", ids)
         messages = self._links("summary_messages", "lcm_x_summary_messages", ids)
@@ -386,7 +392,6 @@ class RemnicFile(TableAccess):
         return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
-def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
-    """A Remnic row; ids are unchanged."""
-    pairs = zip(names, row, strict=True)
-    return {name: value if name == "id" else bundles.fit_value(name, value) for name, value in pairs}
+def _row(values: dict[str, Any]) -> bundles.RowValues:
+    """A Remnic row; its id is unchanged."""
+    return bundles.fit_row(values) | {name: values[name] for name in ("id",) if name in values}

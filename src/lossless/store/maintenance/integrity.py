@@ -28,11 +28,10 @@ from lossless.store.database import (
     column_time,
     group_rows,
     load_queries,
-    load_schema,
+    schema_statements,
 )
 from lossless.store.files import payload_digest
 from lossless.store.messages import SearchIndex, index_digest, index_pieces
-from lossless.store.migrate import split_script
 from lossless.store.rows import RowDigests
 
 if TYPE_CHECKING:
@@ -79,7 +78,7 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _scratch_index() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
-    for statement in split_script(load_schema("additions")):
+    for statement in schema_statements("additions"):
         if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
             connection.execute(statement)
     return connection
