@@ -16,7 +16,6 @@ from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
     Sql,
     TableAccess,
-    by_ids,
     column_count,
     column_text,
     column_texts,
@@ -114,6 +113,10 @@ class ContextItems(TableAccess):
     #: Whether the host has left some of the first messages before, for some of the second.
     has_returned: Sql[[int, Sequence[int], Sequence[int]], bool] = Sql("any", "conversation_id left back")
     next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
+    #: The conversations of some messages and summaries.
+    conversations_of: Sql[[Sequence[int], Sequence[str]], list[int]] = Sql(
+        "column", "message_ids summary_ids", "written_in"
+    )
     #: How many items a context has, and how many of them are summaries.
     counts: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id")
 
@@ -188,7 +191,7 @@ class ContextItems(TableAccess):
 
     def _is_unchanged(self, conversation_id: int, known: _ItemsBefore) -> bool:
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
-        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=json.dumps(ordinals)))
+        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=ordinals))
         is_same = len(there) == len(ordinals) and tuple(there[:-1]) == known.never_left_out
         return is_same and item_id(there[-1]) == known.item
 
@@ -217,7 +220,7 @@ class ContextItems(TableAccess):
         wanted = [id_ for id_ in map(item_id, lacking) if id_ not in self._estimates][-_MOST_ESTIMATED:]
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
-        texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
+        texts = self._rows("summary_texts", ids=[id_ for id_ in wanted if isinstance(id_, str)])
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
         return [
             replace(item, budget_tokens=self._estimates.get(item_id(item), -1)) if row[_BUDGET] is None else item
@@ -228,14 +231,14 @@ class ContextItems(TableAccess):
         """Messages by id, without their originals; unknown ids are skipped."""
         if not message_ids:
             return {}
-        ids = by_ids(message_ids)
+        ids = {"ids": message_ids}
         parts = group_rows(self._rows("parts", ids), PartRow)
         return {row[0]: sketch_message(row, parts.get(row[0], ())) for row in self._rows("sketches", ids)}
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
         """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
-        for message_id, metadata in self._rows("notes", by_ids(message_ids)):
+        for message_id, metadata in self._rows("notes", ids=message_ids):
             if (recipe := json_object(metadata).get("restore")) is not None:
                 found.setdefault(message_id, recipe)
         return found
@@ -281,7 +284,7 @@ class ContextItems(TableAccess):
 
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
+        place = {"conversation_id": conversation_id, "items": items}
         self._run("remove_messages", place)
         self._run("remove_summaries", place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
@@ -290,7 +293,7 @@ class ContextItems(TableAccess):
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Remove messages from the context that a summary in it now covers."""
-        self._run("remove_messages", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
+        self._run("remove_messages", conversation_id=conversation_id, items=message_ids)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -298,7 +301,7 @@ class ContextItems(TableAccess):
 
         One that a summary of the context now covers stays there; one that is in the context moves.
         """
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        place = {"conversation_id": conversation_id, "items": message_ids}
         covered = self.covered(conversation_id, message_ids)
         ids = [id_ for id_, stands in self._rows("revivable", place) if stands or id_ not in covered]
         self._run("return_from_branch", place)
@@ -331,7 +334,7 @@ class ContextItems(TableAccess):
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
-        place = {"conversation_id": conversation_id, "items": json.dumps([id_ for _, id_, _ in prompts])}
+        place = {"conversation_id": conversation_id, "items": [id_ for _, id_, _ in prompts]}
         self._run("remove_messages", place)
         ordinal = len(message_ids) if first is None else first
         self._put_before(conversation_id, message_ids, ordinal, ordinal, now)
@@ -351,11 +354,11 @@ class ContextItems(TableAccess):
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
+        place = {"conversation_id": conversation_id, "items": before}
         found = self._row("first_of", place)
         if found is None or found[0] is None:
             return
-        self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
+        self._run("remove_messages", place | {"items": message_ids})
         ordinal: int = found[0]
         previous = self._value("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         free = ordinal if previous is None else ordinal - 1 - previous
@@ -394,18 +397,13 @@ class ContextItems(TableAccess):
         Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        place = {"conversation_id": conversation_id, "ids": unreachable}
         if self._row("older_in_context", place) is not None:
             return False
         at = self._stamp(conversation_id)
         if at is None:
             return self._row("has_pending") is not None
         return self._row("newer_messages", ids=place["ids"], at=at) is None
-
-    def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations of some rows; ids that are not text are ignored."""
-        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
-        return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
 
     def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> None:
         """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`.
@@ -474,7 +472,7 @@ class Summaries(TableAccess):
         message_ids: list[int | str] = [item.message_id for item in sources if isinstance(item, MessageItem)]
         summary_ids: list[int | str] = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
         ids, source = (message_ids, "message") if message_ids else (summary_ids, "source")
-        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", by_ids(ids))[0]
+        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", ids=ids)[0]
         if count != len(ids):
             raise Stale(f"a {source} of this summary is gone")
         names = ("earliest", "latest", "descendants", "descendant_tokens", "source_tokens")
@@ -482,8 +480,7 @@ class Summaries(TableAccess):
         values |= {"kind": "leaf" if new.depth == 0 else "condensed", "created": row_time(now)}
         self._run("insert", values | {"files": json.dumps(new.file_ids, separators=(",", ":"))})
         self._run_many(f"link_{source}", [(new.id, id_, n) for n, id_ in enumerate(ids)])
-        self._index.put_summary(new.id, new.content)
-        self._index.put_upstream_summary(new.id, new.content)
+        self._index.write_summary(new.id, new.content)
 
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
@@ -524,7 +521,7 @@ class Summaries(TableAccess):
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
-        values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
+        values = {"ids": message_ids, "at": row_time(now)}
         found = self._rows("above", values)
         self._run("mark_stale", values)
         return tuple(row[0] for row in found)
@@ -544,7 +541,7 @@ class Summaries(TableAccess):
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
-        found = group_rows(self._rows("changes_below", by_ids(summary_ids)), lambda *change: change)
+        found = group_rows(self._rows("changes_below", ids=summary_ids), lambda *change: change)
         return {summary_id: tuple(changes) for summary_id, changes in found.items()}
 
     def mark_new(
@@ -555,7 +552,7 @@ class Summaries(TableAccess):
         `since` is the moment at which its sources were read.
         """
         if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
-            self._run("carry_stale", id=new_id, at=row_time(now), ids=json.dumps(names))
+            self._run("carry_stale", id=new_id, at=row_time(now), ids=names)
         if since is None:
             return
         values = {"id": new_id, "version": since[0], "change": since[1], "at": row_time(now)}
@@ -582,4 +579,4 @@ class Summaries(TableAccess):
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""
-        return {row[1] for row in self._rows("covering", by_ids(message_ids))}
+        return {row[1] for row in self._rows("covering", ids=message_ids)}

@@ -300,7 +300,7 @@ class TranscriptRecords(TableAccess):
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
-        found = self._rows("known", ids=json.dumps(list(conversation_ids)), entries=json.dumps(list(entry_ids)))
+        found = self._rows("known", ids=conversation_ids, entries=entry_ids)
         return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:

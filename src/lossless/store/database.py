@@ -24,6 +24,7 @@ import apsw
 
 from lossless import errors
 from lossless.errors import ArchiveError, ArchiveFull
+from lossless.model.context import QuoteSpan
 from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
@@ -60,11 +61,6 @@ def load_schema(file: str) -> str:
 def schema_statements(file: str) -> tuple[str, ...]:
     bare = "\n".join(line.split("--", 1)[0] for line in load_schema(file).splitlines())
     return tuple(statement.strip() for statement in bare.split(";") if statement.strip())
-
-
-def by_ids(ids: Iterable[object]) -> dict[str, object]:
-    """Ids as one query parameter, a JSON list."""
-    return {"ids": json.dumps(list(ids), default=column_text)}
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
@@ -107,6 +103,16 @@ def column_texts(raw: object) -> tuple[str, ...]:
 
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _spans(text: str) -> tuple[QuoteSpan, ...]:
+    """The quoted spans; empty when the row is damaged, which `lcm verify` reports."""
+    try:
+        return tuple(QuoteSpan(*values) for values in json.loads(text))
+    except (TypeError, ValueError):
+        return ()
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
     "str | None": lambda raw: None if raw is None else column_text(raw),
@@ -115,6 +121,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime | None": column_time,
     "tuple[str, ...]": column_texts,
     "tuple[int, ...]": lambda raw: tuple(json.loads(raw)),
+    "tuple[QuoteSpan, ...]": _spans,
     "tuple[int | str, ...]": lambda raw: tuple(json.loads(raw)),
     "dict[str, Any]": lambda raw: json.loads(raw or "{}"),
 }
@@ -174,15 +181,6 @@ _REASON = (
 )
 
 
-def _same_file(database: object, paths: Iterable[str]) -> str | None:
-    """The path among these that is the same file, under any name."""
-    try:
-        wanted = {_file_identity(spelling) for spelling in _spellings(os.fsdecode(database))}  # type: ignore[arg-type]
-    except TypeError:
-        return None
-    return next((path for path in paths if _file_identity(path) in wanted - {None}), None)
-
-
 def _spellings(name: str) -> Iterator[str]:
     """What a name can mean to SQLite: a path, or a URI with one.
 
@@ -197,11 +195,11 @@ def _spellings(name: str) -> Iterator[str]:
         yield unquote(path)
 
 
-def _file_identity(path: str) -> tuple[int, int] | None:
-    with suppress(OSError, ValueError):
-        found = os.stat(path)
-        return found.st_dev, found.st_ino
-    return None
+def _is_file(name: str, path: str) -> bool:
+    try:
+        return os.path.samefile(name, path)
+    except (OSError, ValueError):
+        return False
 
 
 BUSY_TIMEOUT_MS = 30_000
@@ -556,7 +554,7 @@ class TableAccess:
 
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
-        return by_ids(ids) | {"within": self.within}
+        return {"ids": json.dumps(list(ids), default=column_text), "within": self.within}
 
     # The methods of the database, for a query by its name, with its values as one argument or by their names.
 
@@ -680,10 +678,10 @@ def _keep_second_library_out() -> None:
     """Refuse `sqlite3.connect` for open files from now on; audit hooks cannot be removed."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "sqlite3.connect" and arguments:
-            in_use = [database.path for database in list(_databases) if database.is_in_use]
-            if (path := _same_file(arguments[0], in_use)) is not None:
-                raise errors.ArchiveDenied(_REASON.format(path))
+        if event == "sqlite3.connect" and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
+            for path in [database.path for database in list(_databases) if database.is_in_use]:
+                if any(_is_file(name, path) for name in _spellings(os.fsdecode(arguments[0]))):
+                    raise errors.ArchiveDenied(_REASON.format(path))
 
     sys.addaudithook(hook)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -19,7 +18,6 @@ from lossless.store.database import (
     PASSAGE_BASE,
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     group_rows,
     load_queries,
@@ -179,10 +177,10 @@ class SearchIndex(TableAccess):
         self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
 
-    def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
-        """Write a summary into upstream's search tables, if the file has them."""
-        if replace:
-            self.drop_upstream_summary(summary_id)
+    def write_summary(self, summary_id: str, content: str) -> None:
+        """Index a summary that we have just written, also in upstream's search tables, if the file has them."""
+        self.put_summary(summary_id, content)
+        self.drop_upstream_summary(summary_id)
         for suffix in self._suffixes:
             self._run(f"upstream_summary{suffix}", summary_id=summary_id, content=content)
 
@@ -309,6 +307,8 @@ class Messages(TableAccess):
     abandoned_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
     #: The messages from one seq to another that are in the context themselves.
     context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
+    #: The newest user message of each conversation that has one.
+    newest_users: Sql[[Iterable[int]], dict[int, int]] = Sql("pairs", "ids")
     #: Rows with a generated entry id, including hidden ones.
     made_up: Sql[[int], list[tuple[int, str]]] = Sql("rows", "conversation_id")
     entry_ids: Sql[[Sequence[int]], dict[int, str]] = Sql("pairs", "ids")
@@ -378,32 +378,26 @@ class Messages(TableAccess):
 
     def called_after(self, conversation_id: int, results: Mapping[str, int]) -> frozenset[str]:
         """Which of these calls were repeated after the row of their result was stored."""
-        if not results:
-            return frozenset()
-        place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
-        return frozenset(self._column("called_after", place))
+        place = {"conversation_id": conversation_id, "results": results.items()}
+        return self._set("called_after", place) if results else frozenset()
 
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
             return {}
-        found = self._rows(query, conversation_id=conversation_id, ids=json.dumps(ids))
+        found = self._rows(query, conversation_id=conversation_id, ids=ids)
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
-        asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
+        asked = [(identity, row_time(at)) for identity, at in pairs]
         return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)
 
-    def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
-        found = self._rows("newest_users", by_ids(conversation_ids))
-        return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
-
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """The visible ones of these messages, in the given order."""
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
+        place = {"conversation_id": conversation_id, "ids": message_ids}
         found = {row.id: row for row in self._tail_list("tail_rows", place)}
         return [found[id_] for id_ in message_ids if id_ in found]
 

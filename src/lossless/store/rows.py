@@ -31,7 +31,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import Sql, TableAccess, by_ids, column_count, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -154,12 +154,12 @@ class PartRow:
 
     ordinal: int
     part_type: str
-    text_content: str | None
-    tool_call_id: str | None
-    tool_name: str | None
-    tool_input: str | None
-    tool_output: str | None
-    metadata: str
+    text_content: str | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    metadata: str = "{}"
 
 
 def pack_message(message: Message) -> tuple[str, tuple[PartRow, ...], bytes | None]:
@@ -200,9 +200,7 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
 
 
 def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
-    get = columns.get
-    texts = get("text"), get("call_id"), get("name"), get("input"), get("output")
-    return PartRow(ordinal, part_type, *texts, storable_json(metadata))
+    return PartRow(ordinal, part_type, metadata=storable_json(metadata), **columns)
 
 
 def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
@@ -236,10 +234,10 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
                 return _signed_text(ordinal, text, signature, head)
             if len(message.parts) == 1 and storable_text(text) == content:
                 return _row(ordinal, "text", head | {_IN_CONTENT: True})
-            return _row(ordinal, "text", head, text=storable_text(text))
+            return _row(ordinal, "text", head, text_content=storable_text(text))
         case Reasoning(text, signature):
             if signature is None:
-                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable_text(text))
+                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text_content=storable_text(text))
             # lossless-claw returns this block unchanged, so the text is only there
             block = _block(message, ordinal)
             is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
@@ -247,15 +245,16 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             raw_block = kept | ({"redacted": True} if is_redacted else {})
             return _row(ordinal, "reasoning", head | {"rawType": thinking, "raw": raw_block})
         case ToolCall(id_, name, input_):
-            columns = {"call_id": id_, "name": storable_text(name), "input": storable_json(input_)}
+            columns = {"tool_call_id": id_, "tool_name": storable_text(name), "tool_input": storable_json(input_)}
             return _row(ordinal, "tool", head | {"rawType": call}, **columns)
         case ToolResult(call_id, name, text, is_error):
             failed = {"isError": True} if is_error else {}
             metadata = head | failed | {"rawType": result}
             if storable_text(text) == content:
                 known = head | failed if message.role == "tool" else metadata
-                return _row(ordinal, "text", known | {_IN_CONTENT: True}, call_id=call_id, name=name)
-            return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=storable_json(text))
+                return _row(ordinal, "text", known | {_IN_CONTENT: True}, tool_call_id=call_id, tool_name=name)
+            output = storable_json(text)
+            return _row(ordinal, "tool", metadata, tool_call_id=call_id, tool_name=name, tool_output=output)
         case File(raw, mime, name):
             known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
             return _row(ordinal, "file", head | {"rawType": str(raw.get("type", "file")), "raw": raw} | known)
@@ -378,15 +377,15 @@ class MessageSketch:
 
     def exact(self) -> Message:
         """The message with its original; without it when that cannot be rebuilt, which `lcm verify` reports."""
-        message = self.message
+        row = self.message
         if self.skeleton is None:
-            return message
+            return row
         try:
-            kept = _kept(self.parts, message.parts)
-            body = restore_original(decompress_residual(self.skeleton), message.content, kept)
+            return unpack_message(
+                row.role, row.content, row.tokens, self.parts, self.skeleton, row.format, row.event_key
+            )
         except ValueError:
-            return message
-        return replace(message, body=body)
+            return row
 
 
 def sketch_message(row: Row, parts: Sequence[PartRow]) -> MessageSketch:
@@ -579,7 +578,7 @@ class RowDigests(TableAccess):
         """
         found = [(id_, known, digest) for id_, known, digest in self._messages(list(ids)) if known is not None]
         new = {id_ for id_, known, _ in found if revised or len(known) == DIGEST_BYTES}
-        keys = {f"[{id_}]" for id_ in (new if revised else self._column("versioned", by_ids(new)))}
+        keys = {f"[{id_}]" for id_ in (new if revised else self._column("versioned", ids=new))}
         versions = dict(self._digests(DIGESTED_TABLES[_VERSIONS_NAME], keys))
         self._run_many("drop", [{"name": _VERSIONS_NAME, "key": key} for key in keys])
         digests = [
@@ -637,7 +636,7 @@ class RowDigests(TableAccess):
         self, ids: Sequence[int], digest_function: _MessageDigest = message_digest
     ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
-        wanted = by_ids(ids)
+        wanted = {"ids": ids}
         parts = group_rows(self._rows("parts", wanted), lambda *part: _part(part))
         for row in self._rows("messages", wanted):
             yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
@@ -659,7 +658,7 @@ class RowDigests(TableAccess):
             found = [row for key in keys for row in self._db.rows(where, json.loads(key))]
         sources: Mapping[str, list[Row]] = {}  # of summaries, in order, and their budget estimates
         if one.table == "summaries":
-            keys = json.dumps([row[0] for row in found])
+            keys = [row[0] for row in found]
             sources = group_rows(self._rows("sources", keys=keys), lambda *source: source)
         for key, rows in groupby(found, key=itemgetter(0)):
             values = [{n: value for n, value in zip(names, row[1:], strict=True) if value is not None} for row in rows]

@@ -75,8 +75,12 @@ class SearchScope:
 
     @property
     def values(self) -> dict[str, Any]:
-        ids = None if self.conversation_ids is None else json.dumps(self.conversation_ids)
-        return {"conversations": ids, "since": self.since, "before": self.before, "base": PASSAGE_BASE}
+        return {
+            "conversations": self.conversation_ids,
+            "since": self.since,
+            "before": self.before,
+            "base": PASSAGE_BASE,
+        }
 
     @property
     def has_times(self) -> bool:
@@ -170,7 +174,7 @@ def _behind(start: SearchPlace | None, what: TextKind) -> dict[str, Any]:
 def _is_call(metadata: str | None) -> bool:
     """Whether a part with an input is a call; some programs store the input with the result."""
     known = _json(metadata or "{}")
-    row = PartRow(0, "tool", None, None, None, None, None, "")
+    row = PartRow(0, "tool")
     return isinstance(unpack_part(row, known if isinstance(known, dict) else {}, ""), ToolCall)
 
 
@@ -345,8 +349,6 @@ _LARGE_SHARE = 0.25
 _CATCH_UP = 2000
 #: How many unindexed rows one search scans, newest first.
 MAX_UNREAD = 20_000
-#: The maximum distance between a call and its result, in messages.
-_CALL_BEFORE = 64
 #: Why a search may be unable to write its index updates; it continues without.
 WRITE_ERRORS = (ArchiveDenied, ArchiveFull, ArchiveLocked)
 
@@ -357,6 +359,9 @@ class FullTextSearch(TableAccess):
     queries = load_queries("search")
     #: The newest message, the further passages, and the summaries: about how many there are of each.
     _sizes: Sql[[], tuple[int, int, int]] = Sql("row", "", "sizes")
+
+    #: Messages that only call our recall tools, or have their results: they repeat other messages.
+    echoes: Sql[[Iterable[int]], frozenset[int]] = Sql("set", "ids")
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -445,7 +450,7 @@ class FullTextSearch(TableAccess):
 
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
-        found = self._rows("neighbours", **where.values, places=json.dumps(places)) if places else []
+        found = self._rows("neighbours", **where.values, places=places) if places else []
         return [row for row in found if isinstance(row[1], int) and isinstance(row[2], int)]  # damage has other kinds
 
     def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
@@ -458,10 +463,6 @@ class FullTextSearch(TableAccess):
     def having(self, match: str) -> list[int]:
         """All matching messages, unordered."""
         return self._column("having", match=match, base=PASSAGE_BASE)
-
-    def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
-        """Messages that only call our recall tools, or have their results: they repeat other messages."""
-        return frozenset(self._column("echoes", ids=json.dumps(list(message_ids)), back=_CALL_BEFORE))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
@@ -541,7 +542,7 @@ class FullTextSearch(TableAccess):
     def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
         """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
-        found = set(self._column("holding", ids=json.dumps(ids), text=text, piece=piece, ignore_case=ignore_case))
+        found = set(self._column("holding", ids=ids, text=text, piece=piece, ignore_case=ignore_case))
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:

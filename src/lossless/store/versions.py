@@ -15,7 +15,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import TableAccess, by_ids, group_rows, load_queries, only
+from lossless.store.database import TableAccess, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -350,7 +350,7 @@ class Versions(TableAccess):
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
-        found = group_rows(self._rows("digests", by_ids(message_ids)), lambda digest: digest)
+        found = group_rows(self._rows("digests", ids=message_ids), lambda digest: digest)
         return {id_: set(digests) for id_, digests in found.items()}
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:

@@ -33,7 +33,6 @@ from lossless.store.context import context_item
 from lossless.store.database import (
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     column_time,
     conversation_range,
@@ -185,6 +184,8 @@ class Listings(TableAccess):
     queries = load_queries("care", "listings", "details", "debts", "lineage", "outline")
     #: All summaries of a conversation, shallowest first, then by time.
     summary_shapes: Sql[[int], list[SummaryShape]] = Sql("records", "conversation_id", "shapes", SummaryShape)
+    #: Whether a summary is one of some others, or is under one of them at any depth.
+    is_below: Sql[[str, Iterable[str]], bool] = Sql("any", "id ids")
     #: Pairs of a summary and one of its sources, in order.
     summary_edges: Sql[[int], list[tuple[str, str]]] = Sql("rows", "conversation_id", "edges")
 
@@ -203,7 +204,7 @@ class Listings(TableAccess):
         return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
     def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
-        page = json.dumps([(id_, changed) for id_, _, changed in found], default=column_text)
+        page = [(id_, changed) for id_, _, changed in found]
         return self._records(ConversationRow, "conversations", page=page)
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
@@ -222,7 +223,7 @@ class Listings(TableAccess):
     ) -> Page[MessageRow]:  # fmt: skip
         """Messages of one conversation, newest first by seq, not by time."""
         values = asdict(span or TimeRange()) | {"conversation_id": conversation_id, "limit": limit + 1}
-        values |= {"roles": json.dumps(roles) if roles else None, "from_id": start.id if start else None}
+        values |= {"roles": roles or None, "from_id": start.id if start else None}
         ids = self._column("message_page", values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
@@ -243,7 +244,7 @@ class Listings(TableAccess):
 
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and their results, in order."""
-        return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
+        return self._column("tool_calls", conversation_id=conversation_id, tools=tools, limit=limit)
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
         """The fresh tails of some conversations, in order; reads little more than that."""
@@ -251,7 +252,7 @@ class Listings(TableAccess):
         wanted, limit = list(ids), max(count, 0) + 1
         while wanted:
             limit *= 2
-            rows = self._rows("newest_items", ids=json.dumps(wanted), count=limit)
+            rows = self._rows("newest_items", ids=wanted, count=limit)
             items = group_rows(reversed(rows), lambda *item: context_item(item))
             for id_ in wanted:
                 newest = items[id_]
@@ -268,7 +269,7 @@ class Listings(TableAccess):
     ) -> Page[SummaryRow]:  # fmt: skip
         """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
         values = conversation_range(conversation_id) | asdict(span or TimeRange()) | _behind(start)
-        shown = self.within if within is None else json.dumps(sorted(set(within)))
+        shown = self.within if within is None else sorted(set(within))
         values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": shown}
         found = self._rows("summary_page", values)
         return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
@@ -375,11 +376,7 @@ class Listings(TableAccess):
 
     def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
         """The ids of the messages that each of some leaves was made of, in order."""
-        return dict(group_rows(self._rows("leaf_messages", by_ids(summary_ids)), lambda id_: id_))
-
-    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
-        """Whether a summary is one of `tops`, or is under one of them at any depth."""
-        return self._row("is_below", **by_ids(tops), id=summary_id) is not None
+        return dict(group_rows(self._rows("leaf_messages", ids=summary_ids), lambda id_: id_))
 
     def message_places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Conversation and seq of messages; unknown ids are left out."""

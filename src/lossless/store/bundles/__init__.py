@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, part_id
-from lossless.store.database import Sql, TableAccess, by_ids, column_text, group_dicts, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, column_text, group_dicts, group_rows, load_queries
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.migrate import affinity, base_columns, base_tables, own_tables, table_columns
 from lossless.store.rows import PartRow, unpack_message
@@ -231,7 +231,7 @@ class BundleReader(TableAccess):
         names = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
         while page := [dict(zip(names, map(fit_value, names, row), strict=True)) for row in islice(rows, _PAGE)]:
             ids = [message["message_id"] for message in page]
-            parts, versions = self._parts(ids), group_dicts(self._dicts("versions", by_ids(ids)), "message_id")
+            parts, versions = self._parts(ids), group_dicts(self._dicts("versions", ids=ids), "message_id")
             for message in page:
                 message["content"] = message["content"] or ""
                 message["parts"] = parts.get(message["message_id"], [])
@@ -247,7 +247,7 @@ class BundleReader(TableAccess):
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
             f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
         )
-        for row in self._db.rows(sql, by_ids(ids)):
+        for row in self._db.rows(sql, {"ids": ids}):
             fitted = zip(columns, map(fit_value, columns, row), strict=True)
             part = {name: value for name, value in fitted if value is not None}
             siblings = found[part.pop("message_id")]
@@ -340,16 +340,16 @@ class BundleWriter(BundleReader):
             return False
         if self._row("conversation_there", conversation_id=conversation_id):
             return False
-        return self._count("taken_messages", by_ids(message_ids)) == 0
+        return self._count("taken_messages", ids=message_ids) == 0
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
-        return dict(self._rows(f"taken_{what}", by_ids(ids)))
+        return dict(self._rows(f"taken_{what}", ids=ids))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
         is_usable = all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given)
-        if is_usable and not self._count(f"taken_{table}", by_ids(given)):
+        if is_usable and not self._count(f"taken_{table}", ids=given):
             return list(given)
         first = self._count("next_number", table=table)
         return list(range(first, first + len(given)))
@@ -406,8 +406,7 @@ class BundleWriter(BundleReader):
         insert_summaries(self._db, conversation_id, summaries)
         insert_rows(self._db, "stale_summaries", stale_rows(summaries))
         for one in summaries:
-            self._archive.index.put_summary(one["summary_id"], one["content"])
-            self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
+            self._archive.index.write_summary(one["summary_id"], one["content"])
 
     def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
         self._run("clear_context", conversation_id=conversation_id)

@@ -19,7 +19,6 @@ from lossless.store.archive import Archive
 from lossless.store.database import (
     Database,
     TableAccess,
-    by_ids,
     column_text,
     group_dicts,
     group_rows,
@@ -296,10 +295,10 @@ class RemnicFile(TableAccess):
         """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
+        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", ids=ids)}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
+        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", ids=message_ids))
 
     def next_message(self) -> int:
         return (self._count("next_message") if self.has("lcm_messages") else 0) or 1
@@ -353,7 +352,7 @@ class RemnicFile(TableAccess):
         has_parts = self.has("lcm_message_parts")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
-            values = by_ids(some)
+            values = {"ids": some}
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
             parts = group_dicts(map(_row, self._dicts("parts_of", values) if has_parts else []), "message_id")
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
@@ -369,7 +368,7 @@ class RemnicFile(TableAccess):
         return found
 
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
-        return dict(group_rows(self._rows(query, by_ids(ids)), lambda linked: linked)) if self.has(table) else {}
+        return dict(group_rows(self._rows(query, ids=ids), lambda linked: linked)) if self.has(table) else {}
 
     def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""

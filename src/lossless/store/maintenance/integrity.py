@@ -23,7 +23,6 @@ from lossless.store.database import (
     PASSAGE_BASE,
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     column_time,
     group_rows,
@@ -293,7 +292,7 @@ class VerifyReads(TableAccess):
                     found = [("", str(error))]
                 lawful: Collection[object] = ()
                 if found and name == "ingest_state.tokens":  # lossless-claw changed summaries, and so sizes
-                    lawful = self._column("conversations_of", by_ids(sorted(self.rewritten())))
+                    lawful = self._column("conversations_of", ids=sorted(self.rewritten()))
                 for id_, detail in found:
                     if id_ not in lawful:
                         yield _problem(table, str(id_), detail)
@@ -356,7 +355,7 @@ class VerifyReads(TableAccess):
 
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
-        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], by_ids(id_ for id_, _ in texts)))
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": [id_ for id_, _ in texts]}))
         indexed = [row for row in texts if index_pieces(row[1])]
         expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
         for version_id, _ in texts:
@@ -487,7 +486,7 @@ class VerifyReads(TableAccess):
         return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        return self._value("folded", by_ids(summary_ids)) == len(summary_ids)
+        return self._value("folded", ids=summary_ids) == len(summary_ids)
 
     def hanging(self) -> list[tuple[int, int, str]]:
         """Context items without a message or summary: conversation, ordinal, item."""

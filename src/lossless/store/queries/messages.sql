@@ -64,9 +64,10 @@ SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation
 
 -- name: newest_users
 -- The newest user message of each conversation.
-SELECT c.value, (SELECT m.message_id FROM messages m
-                  WHERE m.conversation_id = c.value AND m.role = 'user' ORDER BY m.seq DESC LIMIT 1)
-  FROM json_each(:ids) c;
+SELECT * FROM (
+    SELECT c.value, (SELECT m.message_id FROM messages m
+                      WHERE m.conversation_id = c.value AND m.role = 'user' ORDER BY m.seq DESC LIMIT 1) AS message_id
+      FROM json_each(:ids) c) WHERE message_id IS NOT NULL;
 
 -- name: newest_said
 -- Leading system prompts of windows have no position in the order of messages.

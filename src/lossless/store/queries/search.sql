@@ -121,7 +121,7 @@ SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.v
        SELECT 1 FROM message_parts p
          LEFT JOIN message_parts c ON c.part_id = CASE WHEN p.tool_name <> '' AND p.tool_input IS NOT NULL THEN p.part_id ELSE (
               SELECT q.part_id FROM messages n JOIN message_parts q ON q.message_id = n.message_id
-               WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - :back AND m.seq
+               WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - 64 AND m.seq
                  AND q.tool_call_id = p.tool_call_id AND q.part_id <> p.part_id AND q.tool_name <> ''
                ORDER BY n.seq DESC LIMIT 1) END
         WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
