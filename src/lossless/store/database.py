@@ -640,7 +640,10 @@ class Sql(Generic[P, R]):
     def __get__(self, table: TableAccess, owner: type) -> Callable[P, R]:
         def call(*values: P.args, **_: P.kwargs) -> R:
             read = getattr(table, self._kind)
-            found: R = read(*self._of, self._name, dict(zip(self._parameters, values, strict=True)))
+            params: dict[str, Any] = dict(zip(self._parameters, values, strict=True))
+            if "where" in params:  # a scope, which is several parameters
+                params |= params.pop("where").values
+            found: R = read(*self._of, self._name, params)
             return found
 
         return call

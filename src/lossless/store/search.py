@@ -360,6 +360,14 @@ class FullTextSearch(TableAccess):
     #: The newest message, the further passages, and the summaries: about how many there are of each.
     _sizes: Sql[[], tuple[int, int, int]] = Sql("row", "", "sizes")
 
+    #: Unindexed messages of a scope, last stored first; at most so many.
+    unread: Sql[[SearchScope, int], list[int]] = Sql("column", "where limit")
+    unread_summaries: Sql[[SearchScope, int], list[str]] = Sql("column", "where limit")
+    #: Messages of users that match, newest first; of very many in the archive the newest are looked at.
+    users_words: Sql[[str, SearchScope, int], list[int]] = Sql("column", "match where limit")
+    #: What people and models said in the time of a scope, in order of time: id, conversation, seq, time. Of more than
+    #: so many messages the newest.
+    said_between: Sql[[SearchScope, int], list[tuple[int, int, int, int]]] = Sql("rows", "where limit")
     #: Messages that only call our recall tools, or have their results: they repeat other messages.
     echoes: Sql[[Iterable[int]], frozenset[int]] = Sql("set", "ids")
 
@@ -412,13 +420,6 @@ class FullTextSearch(TableAccess):
         """How many index rows of messages match, counted up to one more than `limit`."""
         return self._count("count", {"match": match, "limit": limit + 1})
 
-    def unread(self, where: SearchScope) -> list[int]:
-        """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
-        return self._column("unread", **where.values, limit=MAX_UNREAD)
-
-    def unread_summaries(self, where: SearchScope) -> list[str]:
-        return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
-
     def candidates(
         self, matches: Iterable[tuple[str, str | None, int]], where: SearchScope, what: TextKind
     ) -> list[Row]:
@@ -444,21 +445,10 @@ class FullTextSearch(TableAccess):
                 return kept
         return self._rows("candidates", asked | {"anywhere": False})
 
-    def users_words(self, match: str, where: SearchScope, limit: int) -> list[int]:
-        """Messages of users that match, newest first; of very many in the archive the newest are looked at."""
-        return self._column("users_words", **where.values, match=match, among=FEW_MATCHES, limit=limit)
-
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
         found = self._rows("neighbours", **where.values, places=places) if places else []
         return [row for row in found if isinstance(row[1], int) and isinstance(row[2], int)]  # damage has other kinds
-
-    def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
-        """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.
-
-        Of more than `limit` messages the newest.
-        """
-        return sorted(self._rows("said_between", **where.values, limit=limit), key=lambda row: (row[3], row[0]))
 
     def having(self, match: str) -> list[int]:
         """All matching messages, unordered."""

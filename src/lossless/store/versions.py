@@ -15,7 +15,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import TableAccess, group_rows, load_queries, only
+from lossless.store.database import Sql, TableAccess, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -173,6 +173,8 @@ class Versions(TableAccess):
     """Reads and writes of versions, and of the words of a row that is revised."""
 
     queries = load_queries("versions")
+    #: Messages of a scope that have separately indexed versions, newest first, below an id.
+    newest: Sql[[SearchScope, int | None, int], list[int]] = Sql("column", "where below limit")
 
     def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
         super().__init__(database)
@@ -356,10 +358,6 @@ class Versions(TableAccess):
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""
         return list(dict.fromkeys(self._column("having", **where.values, match=match, limit=limit)))
-
-    def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
-        """Messages of a scope that have separately indexed versions, newest first, below an id."""
-        return self._column("newest", **where.values, below=below, limit=limit)
 
     @property
     def any(self) -> bool:
