@@ -20,7 +20,7 @@ from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -265,8 +265,7 @@ class TranscriptRecords(TableAccess):
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
         """Record the user's decision about a held transcript."""
-        point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
-        self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
+        self._run("add_epoch", row_values(epoch) | {"decision": decision, "reason": reason, "now": row_time(now)})
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""

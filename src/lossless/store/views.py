@@ -322,11 +322,11 @@ class Listings(TableAccess):
 
     def details(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
-        place = {"conversation_id": conversation_id}
+        place = conversation_range(conversation_id) | {"conversation_id": conversation_id, "limit": 1}
         return ConversationDetails(
             context=tuple(self._shown("context", place)),
             debt=self._record(CompactionDebt, "get", place),
-            telemetry=self._record(CacheTelemetry, "telemetry", place),
+            telemetry=next((record_from_row(CacheTelemetry, row[1:]) for row in self._rows("telemetry", place)), None),
             frontier=next(self._shown("frontier", place), None),
             brief_count=self._count("brief_count", place),
             active_brief=next(self._shown("active_brief", place), None),
@@ -334,15 +334,14 @@ class Listings(TableAccess):
             hidden=dict(self._rows("hidden", place)),
         )
 
-    def _shown(self, query: str, place: dict[str, int]) -> Iterator[dict[str, Any]]:
+    def _shown(self, query: str, place: dict[str, object]) -> Iterator[dict[str, Any]]:
         for row in self._dicts(query, place):
             yield {name: _shown_value(name, raw) for name, raw in row.items()}
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        ids = self._column("newest_telemetry", limit=limit)
-        known = ((id_, self._record(CacheTelemetry, "telemetry", conversation_id=id_)) for id_ in ids)
-        return [(id_, seen) for id_, seen in known if seen is not None]
+        rows = self._rows("telemetry", _ALL | {"limit": limit})
+        return [(row[0], record_from_row(CacheTelemetry, row[1:])) for row in rows]
 
     def context_count(self, conversation_id: int) -> int:
         return self._count("context_count", conversation_id=conversation_id)

@@ -83,7 +83,7 @@ def _scratch_index() -> apsw.Connection:
     return connection
 
 
-def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> list[bytes]:
+def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> dict[int, bytes]:
     """SQLite's size record of each of these rows in an index, which count in the totals."""
     connection, queries = _scratch_index(), VerifyReads.queries
     with connection:
@@ -92,7 +92,7 @@ def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> lis
     counted: list[tuple[Any, ...]] = connection.execute(queries["message_index_counts"]).fetchall()
     totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted and texts else None)
     sizes: dict[Any, Any] = dict(list[Any](connection.execute(queries["scratch_sizes"])))
-    return [sizes[id_] for id_, _ in texts]
+    return {id_: sizes[id_] for id_, _ in texts}
 
 
 _VERSIONS = load_queries("versions")
@@ -340,7 +340,7 @@ class VerifyReads(TableAccess):
             for place in zip_longest((derived.message_id, *derived.further)[: len(some)], some)
         ]
         known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
-        sizes = iter(_expected_sizes(known, totals))
+        sizes = iter(_expected_sizes(known, totals).values())
         for (derived, _), some in zip(texts, pieces, strict=True):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
@@ -356,8 +356,7 @@ class VerifyReads(TableAccess):
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
         sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": [id_ for id_, _ in texts]}))
-        indexed = [row for row in texts if index_pieces(row[1])]
-        expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+        expected = _expected_sizes([row for row in texts if index_pieces(row[1])], totals)
         for version_id, _ in texts:
             if sizes.get(version_id) != expected.get(version_id):
                 detail = _WRONG_ROW if version_id in sizes else _NO_ROW
@@ -391,7 +390,7 @@ class VerifyReads(TableAccess):
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
         for found in self._pages("summary_digests", _PAGE, ""):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
-            sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+            sizes = _expected_sizes(indexed, totals)
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
                     yield _problem("summaries", summary_id, "its content is not text")

@@ -36,14 +36,13 @@ SELECT brief_id, CAST(prompt AS BLOB) AS prompt, token_count, target_tokens, cov
  ORDER BY created_at DESC, brief_id DESC LIMIT 1;
 
 -- name: telemetry
-SELECT cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention AS BLOB), last_observed_prompt_token_count,
+-- Of one conversation, or of those that changed last.
+SELECT conversation_id, cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention AS BLOB), last_observed_prompt_token_count,
        last_observed_cache_read, last_observed_cache_write, last_observed_cache_hit_at, last_observed_cache_break_at,
        consecutive_cold_observations, last_activity_band, last_api_call_at, last_cache_touch_at, last_leaf_compaction_at,
        turns_since_leaf_compaction, tokens_accumulated_since_leaf_compaction, updated_at
-  FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;
-
--- name: newest_telemetry
-SELECT conversation_id FROM conversation_compaction_telemetry ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
+  FROM conversation_compaction_telemetry WHERE conversation_id BETWEEN :first AND :last
+ ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: frontier
 SELECT CAST(session_file_path AS BLOB) AS session_file_path, CAST(session_header_id AS BLOB) AS session_header_id,
