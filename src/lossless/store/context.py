@@ -113,6 +113,8 @@ class ContextItems(TableAccess):
     #: Whether the host has left some of the first messages before, for some of the second.
     has_returned: Sql[[int, Sequence[int], Sequence[int]], bool] = Sql("any", "conversation_id left back")
     next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
+    #: Put a message or a summary at a free ordinal.
+    put: Sql[[int, int, int | str, datetime], None] = Sql("run", "conversation_id ordinal item now")
     #: The conversations of some messages and summaries.
     conversations_of: Sql[[Sequence[int], Sequence[str]], list[int]] = Sql(
         "column", "message_ids summary_ids", "written_in"
@@ -261,9 +263,8 @@ class ContextItems(TableAccess):
         self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
         self.put(conversation_id, first, summary_id, now)
         self._forget_tokens(conversation_id)
-        for id_, tokens in self._estimates.items():
-            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._run(query, id=id_, tokens=tokens)
+        for query in ("keep_message_estimate", "keep_summary_estimate"):
+            self._run_many(query, [{"id": id_, "tokens": tokens} for id_, tokens in self._estimates.items()])
         self._estimates.clear()
         return first
 
@@ -309,11 +310,6 @@ class ContextItems(TableAccess):
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put(conversation_id, ordinal + n, id_, now)
-
-    def put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
-        """Put a message or a summary at a free ordinal."""
-        query, name = ("put_message", "message_id") if isinstance(item, int) else ("put_summary", "summary_id")
-        self._run(query, {"conversation_id": conversation_id, "ordinal": ordinal, name: item, "now": row_time(now)})
 
     def set_items(self, conversation_id: int, items: Iterable[tuple[int, int | str]], now: datetime) -> None:
         """Set a context to exactly these items at these ordinals."""

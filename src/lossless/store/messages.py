@@ -81,8 +81,7 @@ class SearchIndex(TableAccess):
         self.add_texts((first + n, text) for n, text in enumerate(texts))
         if first // MARK_STEP != (first + len(texts)) // MARK_STEP:
             self.mark_if_caught_up(first - 1)
-        if "messages_fts" in self.upstream:
-            self.add_upstream((first + n, content) for n, content in enumerate(contents))
+        self.add_upstream((first + n, content) for n, content in enumerate(contents))
 
     def add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index new texts, each under its message's id."""
@@ -110,7 +109,12 @@ class SearchIndex(TableAccess):
             self._db.run(sql, [value for row in some for value in row])
 
     def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
-        """Upstream indexes content unchanged, file references as header and exploration summary."""
+        """Write messages into upstream's search table, if the file has it.
+
+        Upstream indexes content unchanged, file references as header and exploration summary.
+        """
+        if "messages_fts" not in self.upstream:
+            return
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
         self._run_many("upstream_message", [row for row in indexed if row[1].strip()])
 

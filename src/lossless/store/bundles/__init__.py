@@ -34,11 +34,11 @@ _FOREIGN_NUMBERS = ("tokens", "turn", "start", "end", "escalation")
 
 
 @cache
-def _kind(name: str) -> str:
-    """What lossless-claw's tables, and our own columns of a message, hold in a column of this name."""
+def _kinds() -> dict[str, str]:
+    """What columns of lossless-claw's tables, and our own columns of a message, hold."""
     tables = (*base_tables().values(), own_tables()["message_extras"])
     types = {column.name: affinity(column.type) for columns in tables for column in columns.values()}
-    return (types | dict.fromkeys(_FOREIGN_NUMBERS, "INTEGER")).get(name, "TEXT")
+    return types | dict.fromkeys(_FOREIGN_NUMBERS, "INTEGER")
 
 
 def _number(value: Any) -> int:
@@ -79,7 +79,7 @@ def fit_value(name: str, value: Any) -> Any:
         return [one if name == "parts" else fit_value("message_id", one) for one in items]
     if name in _RECORDS:
         return [one for one in value if _RECORDS[name](one)] if isinstance(value, list) else []
-    kind, type_ = _kind(name), type(value)
+    kind, type_ = _kinds().get(name), type(value)
     if name in ("message_id", "conversation_id"):
         return value if type_ is str or (type_ is int and abs(value) < _LARGEST) else column_text(value)
     if kind == "INTEGER":
@@ -383,14 +383,13 @@ class BundleWriter(BundleReader):
             if versions := message.get("versions"):
                 self._archive.versions.put(message["message_id"], versions)
         self._archive.index.add_texts(zip([message["message_id"] for message in messages], texts, strict=True))
-        if "messages_fts" in self._archive.index.upstream:
-            self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
+        self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
     def _put_parts(self, session_id: str, messages: Sequence[RowValues]) -> None:
         parts = [part | {"message_id": message["message_id"]} for message in messages for part in message["parts"]]
         if not parts:
             return
-        foreign = json.dumps([part["part_id"] for part in parts if not _is_ours(part.get("part_id"))])
+        foreign = [part["part_id"] for part in parts if not _is_ours(part.get("part_id"))]
         taken = set(self._column("taken_parts", ids=foreign))
         for part in parts:
             given = part.get("part_id")
