@@ -281,10 +281,10 @@ def test_the_tool_behind_a_call_is_found(kept: Kept) -> None:
     call = {"id": "call_1", "type": "function", "function": {"name": "exec", "arguments": '{"cmd": "ls"}'}}
     kept.append({"role": "assistant", "content": None, "tool_calls": [call]})
     kept.append({"role": "tool", "tool_call_id": "call_1", "content": "x"})
-    found = kept.files.call(1, "call_1")
+    found = kept.files.call(1, "call_1", None)
     assert found is not None
     assert found[0] == "exec"
     assert "ls" in (found[1] or "")
-    assert kept.files.call(1, "call_1", before_seq=1) is None
-    assert kept.files.call(1, "call_2") is None
-    assert kept.files.call(2, "call_1") is None
+    assert kept.files.call(1, "call_1", 1) is None
+    assert kept.files.call(1, "call_2", None) is None
+    assert kept.files.call(2, "call_1", None) is None

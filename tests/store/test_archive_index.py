@@ -193,11 +193,11 @@ def test_the_mark_follows_what_is_stored(path: Path) -> None:
         assert engine.archive.search.unmarked() == (0, newest)
     upstream(path, *add_message(newest + 1, "user", "theirs"))
     with Archive.open(path, read_only=True) as archive:
-        assert archive.search.unread(SearchScope()) == [newest + 1]
+        assert archive.search.unread(SearchScope(), 9) == [newest + 1]
         assert archive.search.unmarked() == (1, newest + 1)
     with open_engine(path) as engine:
         assert engine.archive.search.unmarked() == (0, newest + 1)
-        assert engine.archive.search.unread(SearchScope()) == []
+        assert engine.archive.search.unread(SearchScope(), 9) == []
 
 
 def test_the_mark_stops_before_what_is_not_indexed(path: Path) -> None:
@@ -206,5 +206,5 @@ def test_the_mark_stops_before_what_is_not_indexed(path: Path) -> None:
         upstream(path, *add_message(2, "user", "theirs"))
         for _ in range(2):
             engine.append(SESSION, [{"role": "user", "content": f"said {n}"} for n in range(MARK_STEP)])
-        assert engine.archive.search.unread(SearchScope()) == [2]
+        assert engine.archive.search.unread(SearchScope(), 9) == [2]
         assert engine.archive.search.unmarked()[0] > MARK_STEP

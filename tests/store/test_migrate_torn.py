@@ -13,7 +13,7 @@ from lossless.maintenance.doctor import examine
 from lossless.maintenance.verify import verify_archive
 from lossless.store import migrate
 from lossless.store.archive import Archive
-from lossless.store.migrate import _expected, _own_columns, affinity
+from lossless.store.migrate import affinity, base_tables, own_tables
 from lossless.testing import VirtualClock
 from tests.faults import SESSION, TURN, open_engine, problems
 from tests.store import older
@@ -21,7 +21,7 @@ from tests.store import older
 if TYPE_CHECKING:
     from pathlib import Path
 
-COLUMNS = {table: list(columns) for table, columns in (_expected() | _own_columns()).items()}
+COLUMNS = {table: list(columns) for table, columns in (base_tables() | own_tables()).items()}
 
 
 @pytest.fixture(scope="module")

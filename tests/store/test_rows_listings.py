@@ -233,7 +233,7 @@ BINDINGS: dict[str, object] = {
     "ids": "[1]", "bytes": 9, "conversation_id": 1, "id": 1, "key": "k", "limit": 2, "first": 1, "last": 1,
     "depth": None, "kind": None, "count": 2, "tools": "[]", "roles": None, "since": None, "before": None,
     "from_at": "2026-07-01 00:00:00", "from_id": 1, "within": None,
-    "by_message": True,
+    "by_message": True, "page": "[[1, null]]",
 }  # fmt: skip
 
 

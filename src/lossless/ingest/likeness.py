@@ -16,9 +16,8 @@ from typing import TYPE_CHECKING
 from lossless.formats.reading import is_provider_id
 from lossless.ingest.synthetic import is_referenced
 from lossless.model.identity import canonical_arguments, words_in_frame
-from lossless.model.js_json import stringify_js
+from lossless.model.js_json import storable_text, stringify_js
 from lossless.model.messages import File, Opaque, Reasoning
-from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

@@ -431,7 +431,7 @@ def _find_payloads(
             for call in item.message.tool_calls:
                 if call.id == call_id:
                     return call.name
-        stored = archive.files.call(conversation.id, call_id)
+        stored = archive.files.call(conversation.id, call_id, None)
         return None if stored is None else stored[0]
 
     found: dict[int, Intercepted] = {}

@@ -97,7 +97,7 @@ def _is_second_return(archive: Archive, conversation: Conversation, plan: Ingest
     """
     if not plan.revived or not plan.abandoned:
         return False
-    if not archive.context.has_returned(conversation.id, gone=plan.abandoned, back=plan.revived):
+    if not archive.context.has_returned(conversation.id, plan.abandoned, plan.revived):
         return False
     branches = [archive.messages.many(sorted(ids)[:_SOON]) for ids in (plan.revived, plan.abandoned)]
     return all(any(row.message.role == "user" for row in rows) for rows in branches)

@@ -19,11 +19,11 @@ from lossless.ingest.match import SURE
 from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.sequences import overlap
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
+from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
-from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Sequence

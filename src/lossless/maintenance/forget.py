@@ -26,6 +26,7 @@ from lossless.model import masking
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.conversations import as_session
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
+from lossless.model.js_json import storable_json
 from lossless.model.messages import ToolCall, ToolResult
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
@@ -34,7 +35,6 @@ from lossless.store.database import drop_wal
 from lossless.store.maintenance.deletion import ArchiveRemover, DatabaseScan
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
-from lossless.store.rows import storable_json
 from lossless.store.state import EVERYWHERE
 from lossless.store.versions import StoredWording
 

@@ -12,12 +12,12 @@ from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restore_message
 from lossless.files.vault import find_damage, payload_reader
 from lossless.model.identity import fingerprint, identity_hash, words_digest
+from lossless.model.js_json import storable_text
 from lossless.model.messages import ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
-from lossless.store.rows import storable_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from binascii import unhexlify
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from zlib import adler32
 
@@ -52,8 +53,9 @@ def _table(classes: Mapping[int, Iterable[int]], rest: int = 0) -> bytes:
     return bytes(table)
 
 
-def _pair_table(weights: Mapping[str, int]) -> bytes:
-    by_pair = {_CODES[pair[0]] << 4 | _CODES[pair[1]]: weight for pair, weight in weights.items()}
+def _pair_table(text: str) -> bytes:
+    pairs, weights = text.split()[1::2], text.split()[2::2]
+    by_pair = {_CODES[pair[0]] << 4 | _CODES[pair[1]]: int(n) for pair, n in zip(pairs, weights, strict=True)}
     return bytes(by_pair.get(pair, 0) for pair in range(256))
 
 
@@ -65,24 +67,10 @@ _TIGHT = b"".join(b"%x" % _CODES[name] for name in "Udp")
 _SUMMED_BYTES = 256
 
 #: Tokens for each pair of adjacent classes, in hundredths, at most 255: fitted to the counts of cl100k and o200k.
-_PROSE = _pair_table({
-    "vv": 12, "vU": 40, "vs": 45, "vn": 48, "vp": 38, "cv": 26, "cc": 3, "ck": 51, "cU": 58, "cd": 138, "cs": 54,
-    "cn": 130, "cp": 57, "kv": 42, "kc": 22, "kk": 255, "kd": 81, "ks": 77, "kn": 97, "kp": 1, "Uv": 76, "Uc": 3,
-    "Uk": 40, "UU": 27, "Us": 55, "Up": 58, "dc": 76, "dd": 23, "dp": 66, "sv": 29, "sc": 20, "sk": 12, "sd": 124,
-    "ss": 19, "sn": 255, "sp": 83, "nv": 174, "nc": 82, "nn": 15, "nt": 27, "np": 60, "ts": 59, "pv": 57, "pc": 47,
-    "pk": 70, "pd": 82, "ps": 86, "pp": 48, "px": 83, "xc": 121,
-})  # fmt: skip
-_UNSPACED = _pair_table({
-    "vv": 35, "vk": 131, "vs": 178, "cc": 82, "cn": 82, "kc": 195, "ks": 72, "kp": 128, "dd": 128, "sU": 46, "nc": 113,
-    "pv": 63, "pk": 255, "ps": 45, "px": 16,
-})  # fmt: skip
-_DENSE = _pair_table({
-    "vc": 7, "vd": 189, "vs": 83, "vn": 157, "vp": 68, "cc": 18, "ck": 47, "cd": 100, "cs": 74, "cn": 246, "cp": 49,
-    "kv": 11, "kc": 50, "kk": 255, "kd": 154, "ks": 63, "kp": 77, "Uv": 88, "Uc": 88, "Uk": 255, "UU": 49, "Ud": 200,
-    "Un": 255, "Up": 38, "dc": 179, "dk": 87, "dU": 68, "dd": 44, "dn": 115, "dp": 56, "sv": 20, "sc": 7, "sk": 11,
-    "sd": 189, "ss": 20, "sn": 44, "sp": 43, "nv": 69, "nc": 102, "nU": 28, "ns": 46, "nt": 3, "np": 17, "tt": 133,
-    "tp": 44, "pv": 37, "pc": 109, "pk": 107, "pU": 18, "pd": 140, "ps": 67, "pn": 85, "pt": 73, "pp": 36, "px": 62,
-})  # fmt: skip
+_PROSE, _UNSPACED, _DENSE = (
+    _pair_table(table)
+    for table in files(__package__).joinpath("token_weights.txt").read_text(encoding="utf-8").split("\n\n")
+)
 #: Beyond ASCII: Latin, marks, Greek, Cyrillic, Hebrew and Arabic, Indic and Thai, symbols, kana, Han, Hangul, full
 #: width, emoji.
 _SCRIPTS = {
@@ -106,8 +94,8 @@ def budget_tokens(text: str) -> int:
     classes = raw.translate(_BY_CLASS)
     is_dense = size - len(classes.translate(None, _TIGHT)) >= _DENSE_SHARE * size
     is_spaced = is_dense or raw.count(b" ") >= _SPACED_SHARE * size
-    odd, digits = size % 2, classes + b"0"
-    pairs = unhexlify(digits[1 - odd :]) + unhexlify(digits[odd:-1])  # of each byte and the next one, in any order
+    digits = classes + b"0" + classes[1:] if size % 2 else classes + classes[1:] + b"0"
+    pairs = unhexlify(digits)  # of each byte and the next one, in any order
     weighed = pairs.translate(_DENSE if is_dense else _PROSE if is_spaced else _UNSPACED)
     total = 0
     for start in range(0, size, _SUMMED_BYTES):

@@ -11,7 +11,7 @@ import re
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lossless.model.js_json import hashed_utf8, parse_js, refuse_number, stringify_js
+from lossless.model.js_json import hashed_utf8, parse_js, refuse_number, storable_text, stringify_js
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -170,7 +170,7 @@ def words_digest(message: Message) -> bytes:
             digest.update(b"\0" + json.dumps(words).encode())
     hidden = None if message.parts else _hidden_text(message)
     if hidden is not None:
-        digest.update(b"\0" + json.dumps(["text", _storable(hidden)]).encode())
+        digest.update(b"\0" + json.dumps(["text", storable_text(hidden)]).encode())
     return digest.digest()
 
 
@@ -209,13 +209,17 @@ def _part_words(part: Part, content: str) -> Json:
     """The words of a part; None when the content already has them."""
     match part:
         case Text(text):
-            return None if text in content or _storable(text) in _storable(content) else ["text", _storable(text)]
+            return (
+                None
+                if text in content or storable_text(text) in storable_text(content)
+                else ["text", storable_text(text)]
+            )
         case Reasoning(text):
-            return ["thinking", _storable(text)] if text else None
+            return ["thinking", storable_text(text)] if text else None
         case ToolCall(_, name, input_):
-            return ["call", _storable(name), canonical_arguments(input_)]
+            return ["call", storable_text(name), canonical_arguments(input_)]
         case ToolResult(_, _, text, is_error):
-            return ["result", is_error, _storable(text)]
+            return ["result", is_error, storable_text(text)]
         case File(raw) | Opaque(raw):
             return ["raw", _unmarked(_sorted(raw))]
 
@@ -247,11 +251,6 @@ def _unmarked(value: Json) -> Json:
     if isinstance(value, list):
         return [_unmarked(item) for item in value]
     return value
-
-
-def _storable(text: str) -> str:
-    """`text` as it is stored: lone surrogates become U+FFFD."""
-    return text if text.isascii() else hashed_utf8(text).decode()
 
 
 def _hidden_text(message: Message) -> str | None:

@@ -59,21 +59,19 @@ def _check_values(container: Any, below: list[Any], body: RawObject) -> None:
         kind = type(value)
         if kind is str or (kind is int and _LOWEST < value < _HIGHEST):
             continue
-        if kind is dict or kind is list:
+        if isinstance(value, (dict, list)):
             below.append(value)
-        elif kind not in _LITERALS and not _is_json(value, below):
+        elif kind not in _LITERALS and _why_wrong(value):
             raise _wrong(body)
 
 
-def _is_json(value: Any, below: list[Any]) -> bool:
-    if isinstance(value, int):
-        return bool(_LOWEST < value < _HIGHEST)
+def _why_wrong(value: Any) -> str:
+    """Why JSON cannot hold a value that is no object or list; '' when it can."""
     if isinstance(value, float):
-        return isfinite(value)
-    if isinstance(value, (dict, list)):
-        below.append(value)
-        return True
-    return isinstance(value, str)
+        return "" if isfinite(value) else f"{value} is not a JSON number"
+    if isinstance(value, int):
+        return "" if _LOWEST < value < _HIGHEST else "too many digits"
+    return "" if isinstance(value, str | None) else f"{type(value).__name__} is not a JSON value"
 
 
 def _wrong(body: RawObject) -> BadMessage:
@@ -95,12 +93,8 @@ def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, 
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _wrong_values(item, f"{path}[{index}]", depth + 1)
-    elif isinstance(value, float) and not isfinite(value):
-        yield path, f"{value} is not a JSON number"
-    elif isinstance(value, int) and not _LOWEST < value < _HIGHEST:
-        yield path, "too many digits"
-    elif not isinstance(value, str | int | float | None):
-        yield path, f"{type(value).__name__} is not a JSON value"
+    elif why := _why_wrong(value):
+        yield path, why
 
 
 JSON_SPACE = " \t\n\r"
@@ -167,12 +161,23 @@ def js_number(value: float) -> str:
     return "null" if text in ("inf", "-inf", "nan") else text.removesuffix(".0")
 
 
+def storable_text(text: str) -> str:
+    """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, as in Node."""
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _LONE.sub("\ufffd", join_surrogates(text))
+    return text
+
+
 def hashed_utf8(text: str) -> bytes:
-    """The bytes that are hashed for `text`: a lone surrogate counts as U+FFFD, as in Node."""
+    """The bytes that are hashed for `text`."""
     try:
         return text.encode()
     except UnicodeEncodeError:
-        return _LONE.sub("\ufffd", join_surrogates(text)).encode()
+        return storable_text(text).encode()
 
 
 def join_surrogates(text: str) -> str:
@@ -204,11 +209,18 @@ def _write(value: Json) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def compact_json(value: object) -> str:
+def compact_json(value: object, *, allow_nan: bool = True) -> str:
     """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan)
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
+        return json.dumps(value, separators=(",", ":"), allow_nan=allow_nan)
     return text
+
+
+def storable_json(value: object) -> str:
+    """The same for a column; ValueError for a number that is not JSON."""
+    return compact_json(value, allow_nan=False)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
+from importlib.resources import files
 from itertools import accumulate, repeat
 from operator import and_, sub
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -284,63 +285,8 @@ def _masked(mask: str, found: re.Match[str]) -> str:
     return f"{found[0][:start]}{mask}{found[0][end:]}"
 
 
-_START, _END = r"(?<![A-Za-z0-9_-])", r"(?![A-Za-z0-9_-])"
-
 #: Kinds of secrets, most specific first: the kind, its pattern, and its signs: a text without any cannot contain one.
-SECRET_PATTERNS: tuple[tuple[str, ...], ...] = (
-    (
-        "private-key",
-        r"-----BEGIN (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----"
-        r"[^\"]*?(?:-----END (?:[A-Z0-9]+ ){0,3}PRIVATE KEY(?: BLOCK)?-----|(?=\")|\Z)",
-        "PRIVATE KEY",
-    ),
-    ("anthropic-key", _START + r"sk-ant-[A-Za-z0-9_-]{20,}", "sk-ant-"),
-    ("openrouter-key", _START + r"sk-or-[A-Za-z0-9_-]{20,}", "sk-or-"),
-    ("openai-key", _START + r"sk-(?:proj-|svcacct-|admin-)?[A-Za-z0-9_-]{20,}", "sk-"),
-    ("google-key", _START + r"AIza[A-Za-z0-9_-]{35}" + _END, "AIza"),
-    ("google-token", _START + r"ya29\.[A-Za-z0-9_-]{20,}", "ya29."),
-    ("google-client-secret", _START + r"GOCSPX-[A-Za-z0-9_-]{20,}", "GOCSPX-"),
-    (
-        "github-token",
-        _START + r"(?:gh[pousr]_[A-Za-z0-9]{36,}|github_pat_[A-Za-z0-9_]{22,})",
-        "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_",
-    ),
-    ("gitlab-token", _START + r"gl(?:pat|dt|rt|cbt|ptt|oas)-[A-Za-z0-9_-]{20,}", "gl"),
-    ("slack-token", _START + r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10,}", "xox", "xapp-"),
-    (
-        "slack-webhook", r"hooks\.slack\.com/services/(?P<it>T[A-Z0-9]+/B[A-Z0-9]+/[A-Za-z0-9]+)", "hooks.slack.com"
-    ),
-    ("aws-key-id", _START + r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}" + _END, "AKIA", "ASIA", "ABIA", "ACCA"),
-    (
-        "aws-secret-key",
-        r"(?i)aws.{0,20}?secret.{0,20}?[\"'\s:=]{1,5}(?P<it>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])",
-        "aws", "AWS", "Aws",
-    ),
-    ("stripe-key", _START + r"(?:sk|rk)_(?:live|test)_[A-Za-z0-9]{16,}", "_live_", "_test_"),
-    ("stripe-webhook-secret", _START + r"whsec_[A-Za-z0-9+/=]{24,}", "whsec_"),
-    ("sendgrid-key", _START + r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "SG."),
-    ("twilio-key", _START + r"SK[0-9a-f]{32}" + _END, "SK"),
-    ("npm-token", _START + r"npm_[A-Za-z0-9]{36}" + _END, "npm_"),
-    ("pypi-token", _START + r"pypi-[A-Za-z0-9_-]{50,}", "pypi-"),
-    ("hugging-face-token", _START + r"hf_[A-Za-z0-9]{30,}", "hf_"),
-    ("groq-key", _START + r"gsk_[A-Za-z0-9]{40,}", "gsk_"),
-    ("xai-key", _START + r"xai-[A-Za-z0-9]{40,}", "xai-"),
-    ("replicate-token", _START + r"r8_[A-Za-z0-9]{37}" + _END, "r8_"),
-    ("digitalocean-token", _START + r"do[opr]_v1_[0-9a-f]{64}", "_v1_"),
-    ("databricks-token", _START + r"dapi[0-9a-f]{32}" + _END, "dapi"),
-    ("telegram-token", _START + r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33}" + _END, ":AA"),
-    ("azure-key", r"(?i)AccountKey=(?P<it>[A-Za-z0-9+/]{60,}={0,2})", "ccountKey=", "ccountkey="),
-    ("jwt", _START + r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}", "eyJ"),
-    ("url-password", r"[A-Za-z][A-Za-z0-9+.-]{1,20}://[^\s:/@\"'<>]*:(?P<it>(?!\[redacted:)[^\s/@\"'<>]+)@", "://"),
-    (
-        "bearer-token",
-        r"(?i)\b(?:bearer|token)[ \t]+(?P<it>(?=[A-Za-z0-9._~+/-]*[0-9])[A-Za-z0-9._~+/-]{20,}={0,2})",
-        "earer", "EARER", "oken", "OKEN",
-    ),
-    (
-        "assigned-secret",
-        r"\b[A-Z0-9_]*(?:PASSWORD|PASSWD|SECRET|TOKEN|API_?KEY|PRIVATE_?KEY)[A-Z0-9_]*[ \t]*=[ \t]*(?:\\?[\"'])?"
-        r"(?P<it>(?!\[redacted:)[^\s\"'\\$<>]{8,})",
-        "PASSWORD", "PASSWD", "SECRET", "TOKEN", "KEY",
-    ),
-)  # fmt: skip
+SECRET_PATTERNS = [
+    one.splitlines()
+    for one in files(__package__).joinpath("secret_patterns.txt").read_text(encoding="utf-8").split("\n\n")
+]

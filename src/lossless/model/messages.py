@@ -158,14 +158,9 @@ class Message:
         content = self.original.get("content")
         if isinstance(content, str):
             return True
-        return (
-            isinstance(content, list)
-            and bool(content)
-            and all(
-                isinstance(block, dict) and block.get("type") == "text" and isinstance(block.get("text"), str)
-                for block in content
-            )
-        )
+        blocks = content if isinstance(content, list) else []
+        texts = [block.get("text") for block in blocks if isinstance(block, dict) and block.get("type") == "text"]
+        return bool(texts) and len(texts) == len(blocks) and all(isinstance(text, str) for text in texts)
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:

@@ -7,14 +7,13 @@ else 0.25; the sum is rounded up.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 
-_CJK_RANGES = (
-    "\u4e00-\u9fff\u3400-\u4dbf\u3000-\u303f\u3040-\u30ff\uac00-\ud7af\uff00-\uffef"
-    "\U00020000-\U0002a6df\U0002a700-\U0002b73f\U0002b740-\U0002b81f"
-    "\U0002b820-\U0002ceaf\U0002ceb0-\U0002ebef"
+_CJK = re.compile(
+    "[\u4e00-\u9fff\u3400-\u4dbf\u3000-\u303f\u3040-\u30ff\uac00-\ud7af\uff00-\uffef"
+    "\U00020000-\U0002a6df\U0002a700-\U0002ebef]+"
 )
-_CJK = re.compile(f"[{_CJK_RANGES}]+")
-_ASTRAL = re.compile(r"[\U00010000-\U0010ffff]+")
+_ASTRAL = re.compile("[\U00010000-\U0001ffff\U0002a6e0-\U0002a6ff\U0002ebf0-\U0010ffff]+")
 #: UTF-8 of code points below U+3000 has only these bytes; they all weigh 0.25.
 _LIGHT_BYTES = bytes(range(0xE3))
 
@@ -29,11 +28,7 @@ def estimate_tokens(text: str) -> int:
         return (len(text) + 3) // 4
     if not text.encode("utf-8", "surrogatepass").translate(None, _LIGHT_BYTES):
         return (len(text) + 3) // 4
-    cjk = astral = 0
-    for run in _CJK.findall(text):
-        cjk += len(run)
-        astral -= sum(map(len, _ASTRAL.findall(run)))
-    astral += sum(map(len, _ASTRAL.findall(text)))
+    cjk, astral = (sum(map(len, runs.findall(text))) for runs in (_CJK, _ASTRAL))
     return ((6 * cjk + 8 * astral + (len(text) - cjk - astral)) + 3) // 4
 
 
@@ -45,11 +40,5 @@ def cut_to_tokens(text: str, limit: int) -> str:
         return text[: 4 * limit]
     if estimate_tokens(text) <= limit:
         return text
-    low, high = 0, min(len(text), 4 * limit)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if estimate_tokens(text[:middle]) <= limit:
-            low = middle
-        else:
-            high = middle - 1
-    return text[:low]
+    sizes = range(min(len(text), 4 * limit) + 1)
+    return text[: bisect_right(sizes, limit, key=lambda size: estimate_tokens(text[:size])) - 1]

@@ -29,7 +29,7 @@ from lossless.recall.query import (
     word_list,
 )
 from lossless.store.database import column_text
-from lossless.store.search import MessageText, index_new_rows, is_stale, reindex_stale, stem
+from lossless.store.search import MAX_UNREAD, MessageText, index_new_rows, is_stale, reindex_stale, stem
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
@@ -424,8 +424,8 @@ def word_search(
     words = WordSearch(archive, question, query, TermFinder(query.terms), where, looks_at, most_rows=most_rows)
     if index_new_rows(archive):
         return words
-    messages = archive.search.unread(where) if "message" in looks_at else ()
-    summaries = archive.search.unread_summaries(where) if "summary" in looks_at else ()
+    messages = archive.search.unread(where, MAX_UNREAD) if "message" in looks_at else ()
+    summaries = archive.search.unread_summaries(where, MAX_UNREAD) if "summary" in looks_at else ()
     return replace(words, unread_messages=messages, unread_summaries=summaries)
 
 

@@ -19,9 +19,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
+from lossless.model.js_json import storable_text
 from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
 from lossless.model.records import SearchPlace
-from lossless.store.rows import storable_text
 from lossless.store.search import is_behind, newest_first
 
 if TYPE_CHECKING:

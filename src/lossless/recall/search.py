@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.media_types import is_text_type
+from lossless.model.js_json import storable_text
 from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
@@ -31,7 +32,6 @@ from lossless.recall.results import (
 )
 from lossless.recall.scan import LiteralPattern, Regex
 from lossless.recall.scope import GrepMode, SearchIn, SortOrder
-from lossless.store.rows import storable_text
 from lossless.store.search import (
     FEW_MATCHES,
     MAX_UNREAD,

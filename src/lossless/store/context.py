@@ -16,7 +16,6 @@ from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.database import (
     Sql,
     TableAccess,
-    by_ids,
     column_count,
     column_text,
     column_texts,
@@ -45,8 +44,8 @@ _ONE_ENTRY, _MOST_REVISED = timedelta(hours=1), 64
 _PAGE = 512
 #: The columns of an item: its role, the reference's count of its tokens, and the budget estimate.
 _ROLE, _TOKENS, _BUDGET = 3, 4, 7
-#: Limits for estimates computed in one read for rows of older versions (items, stored tokens), and how many are cached.
-_MOST_ESTIMATED, _MOST_ESTIMATED_TOKENS, _MOST_KEPT = 2_000, 500_000, 50_000
+#: For how many rows of older versions one read computes estimates.
+_MOST_ESTIMATED = 2_000
 #: The maximum number of system prompts at the start of a context.
 _MAX_PREAMBLE = 64
 #: Longer contexts keep the gaps in their ordinals: renumbering 5,000 items takes about 45 ms.
@@ -111,7 +110,15 @@ class ContextItems(TableAccess):
     ordinals: Sql[[int, int], dict[int, int]] = Sql("pairs", "conversation_id limit")
     #: Remove an item's hidden mark; the caller puts it back into the context.
     unhide: Sql[[int, int | str], None] = Sql("run", "conversation_id item")
+    #: Whether the host has left some of the first messages before, for some of the second.
+    has_returned: Sql[[int, Sequence[int], Sequence[int]], bool] = Sql("any", "conversation_id left back")
     next_ordinal: Sql[[int], int] = Sql("count", "conversation_id")
+    #: Put a message or a summary at a free ordinal.
+    put: Sql[[int, int, int | str, datetime], None] = Sql("run", "conversation_id ordinal item now")
+    #: The conversations of some messages and summaries.
+    conversations_of: Sql[[Sequence[int], Sequence[str]], list[int]] = Sql(
+        "column", "message_ids summary_ids", "written_in"
+    )
     #: How many items a context has, and how many of them are summaries.
     counts: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id")
 
@@ -186,7 +193,7 @@ class ContextItems(TableAccess):
 
     def _is_unchanged(self, conversation_id: int, known: _ItemsBefore) -> bool:
         ordinals = [*(item.ordinal for item in known.never_left_out), known.ordinal]
-        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=json.dumps(ordinals)))
+        there = self._items(self._rows("at", conversation_id=conversation_id, ordinals=ordinals))
         is_same = len(there) == len(ordinals) and tuple(there[:-1]) == known.never_left_out
         return is_same and item_id(there[-1]) == known.item
 
@@ -212,23 +219,13 @@ class ContextItems(TableAccess):
         lacking = [item for item, row in zip(items, rows, strict=True) if row[_BUDGET] is None]
         if not lacking:
             return items
-        if len(self._estimates) > _MOST_KEPT:
-            self._estimates.clear()
-        wanted: list[int | str] = []
-        tokens = 0
-        for item in reversed(lacking):
-            if len(wanted) >= _MOST_ESTIMATED or tokens > _MOST_ESTIMATED_TOKENS:
-                break
-            if item_id(item) not in self._estimates:
-                wanted.append(item_id(item))
-                tokens += item.tokens
+        wanted = [id_ for id_ in map(item_id, lacking) if id_ not in self._estimates][-_MOST_ESTIMATED:]
         found = self.sketches([id_ for id_ in wanted if isinstance(id_, int)])
         self._estimates |= {id_: message_budget_tokens(known.message) for id_, known in found.items()}
-        texts = self._rows("summary_texts", ids=json.dumps([id_ for id_ in wanted if isinstance(id_, str)]))
+        texts = self._rows("summary_texts", ids=[id_ for id_ in wanted if isinstance(id_, str)])
         self._estimates |= {id_: budget_tokens(text) for id_, text in texts if isinstance(text, str)}
-        known = self._estimates
         return [
-            replace(item, budget_tokens=max(item.tokens, known.get(item_id(item), 0))) if row[_BUDGET] is None else item
+            replace(item, budget_tokens=self._estimates.get(item_id(item), -1)) if row[_BUDGET] is None else item
             for item, row in zip(items, rows, strict=True)
         ]
 
@@ -236,14 +233,14 @@ class ContextItems(TableAccess):
         """Messages by id, without their originals; unknown ids are skipped."""
         if not message_ids:
             return {}
-        ids = by_ids(message_ids)
+        ids = {"ids": message_ids}
         parts = group_rows(self._rows("parts", ids), PartRow)
         return {row[0]: sketch_message(row, parts.get(row[0], ())) for row in self._rows("sketches", ids)}
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
         """Recipes for the originals of intercepted messages, by message id."""
         found: dict[int, Json] = {}
-        for message_id, metadata in self._rows("notes", by_ids(message_ids)):
+        for message_id, metadata in self._rows("notes", ids=message_ids):
             if (recipe := json_object(metadata).get("restore")) is not None:
                 found.setdefault(message_id, recipe)
         return found
@@ -266,9 +263,8 @@ class ContextItems(TableAccess):
         self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
         self.put(conversation_id, first, summary_id, now)
         self._forget_tokens(conversation_id)
-        for id_, tokens in self._estimates.items():
-            query = "keep_message_estimate" if isinstance(id_, int) else "keep_summary_estimate"
-            self._run(query, id=id_, tokens=tokens)
+        for query in ("keep_message_estimate", "keep_summary_estimate"):
+            self._run_many(query, [{"id": id_, "tokens": tokens} for id_, tokens in self._estimates.items()])
         self._estimates.clear()
         return first
 
@@ -289,7 +285,7 @@ class ContextItems(TableAccess):
 
     def hide(self, conversation_id: int, items: Sequence[int | str], cause: str, now: datetime) -> None:
         """Remove messages or summaries from the context with a recorded cause; the archive keeps them."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(items))}
+        place = {"conversation_id": conversation_id, "items": items}
         self._run("remove_messages", place)
         self._run("remove_summaries", place)
         values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
@@ -298,7 +294,7 @@ class ContextItems(TableAccess):
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Remove messages from the context that a summary in it now covers."""
-        self._run("remove_messages", conversation_id=conversation_id, items=json.dumps(list(message_ids)))
+        self._run("remove_messages", conversation_id=conversation_id, items=message_ids)
         self._forget_tokens(conversation_id)
 
     def reveal(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
@@ -306,7 +302,7 @@ class ContextItems(TableAccess):
 
         One that a summary of the context now covers stays there; one that is in the context moves.
         """
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(message_ids))}
+        place = {"conversation_id": conversation_id, "items": message_ids}
         covered = self.covered(conversation_id, message_ids)
         ids = [id_ for id_, stands in self._rows("revivable", place) if stands or id_ not in covered]
         self._run("return_from_branch", place)
@@ -314,11 +310,6 @@ class ContextItems(TableAccess):
         ordinal = self.next_ordinal(conversation_id)
         for n, id_ in enumerate(ids):
             self.put(conversation_id, ordinal + n, id_, now)
-
-    def put(self, conversation_id: int, ordinal: int, item: int | str, now: datetime) -> None:
-        """Put a message or a summary at a free ordinal."""
-        query, name = ("put_message", "message_id") if isinstance(item, int) else ("put_summary", "summary_id")
-        self._run(query, {"conversation_id": conversation_id, "ordinal": ordinal, name: item, "now": row_time(now)})
 
     def set_items(self, conversation_id: int, items: Iterable[tuple[int, int | str]], now: datetime) -> None:
         """Set a context to exactly these items at these ordinals."""
@@ -339,7 +330,7 @@ class ContextItems(TableAccess):
     def begin_with(self, conversation_id: int, message_ids: Sequence[int], now: datetime) -> None:
         """Replace the leading system prompts of the context by these messages."""
         prompts, first = self.preamble(conversation_id)
-        place = {"conversation_id": conversation_id, "items": json.dumps([id_ for _, id_, _ in prompts])}
+        place = {"conversation_id": conversation_id, "items": [id_ for _, id_, _ in prompts]}
         self._run("remove_messages", place)
         ordinal = len(message_ids) if first is None else first
         self._put_before(conversation_id, message_ids, ordinal, ordinal, now)
@@ -359,11 +350,11 @@ class ContextItems(TableAccess):
         self, conversation_id: int, message_ids: Sequence[int], before: Sequence[int], now: datetime
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
-        place = {"conversation_id": conversation_id, "items": json.dumps(list(before))}
+        place = {"conversation_id": conversation_id, "items": before}
         found = self._row("first_of", place)
         if found is None or found[0] is None:
             return
-        self._run("remove_messages", place | {"items": json.dumps(list(message_ids))})
+        self._run("remove_messages", place | {"items": message_ids})
         ordinal: int = found[0]
         previous = self._value("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         free = ordinal if previous is None else ordinal - 1 - previous
@@ -387,11 +378,6 @@ class ContextItems(TableAccess):
         self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
         self._forget_tokens(conversation_id)
 
-    def has_returned(self, conversation_id: int, *, gone: Sequence[int], back: Sequence[int]) -> bool:
-        """Whether the host has already returned to some of the messages `back`, leaving some of those it leaves now."""
-        values = {"conversation_id": conversation_id, "left": json.dumps(gone), "back": json.dumps(back)}
-        return self._row("has_returned", values) is not None
-
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
         return self._records(TokensSaved, "saved", since=state_time(since), conversation_id=conversation_id)
@@ -407,18 +393,13 @@ class ContextItems(TableAccess):
         Then the context has nothing older than the last of them, and lossless-claw has recorded clearing it at a time
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(unreachable))}
+        place = {"conversation_id": conversation_id, "ids": unreachable}
         if self._row("older_in_context", place) is not None:
             return False
         at = self._stamp(conversation_id)
         if at is None:
             return self._row("has_pending") is not None
         return self._row("newer_messages", ids=place["ids"], at=at) is None
-
-    def conversations_of(self, message_ids: Sequence[int], summary_ids: Sequence[str]) -> list[int]:
-        """The conversations of some rows; ids that are not text are ignored."""
-        names = [id_ for id_ in summary_ids if isinstance(id_, str)]
-        return self._column("written_in", message_ids=json.dumps(list(message_ids)), summary_ids=json.dumps(names))
 
     def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> None:
         """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`.
@@ -487,7 +468,7 @@ class Summaries(TableAccess):
         message_ids: list[int | str] = [item.message_id for item in sources if isinstance(item, MessageItem)]
         summary_ids: list[int | str] = [item.summary_id for item in sources if isinstance(item, SummaryItem)]
         ids, source = (message_ids, "message") if message_ids else (summary_ids, "source")
-        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", by_ids(ids))[0]
+        *spans, count = self._rows("span_of_messages" if message_ids else "span_of_summaries", ids=ids)[0]
         if count != len(ids):
             raise Stale(f"a {source} of this summary is gone")
         names = ("earliest", "latest", "descendants", "descendant_tokens", "source_tokens")
@@ -495,8 +476,7 @@ class Summaries(TableAccess):
         values |= {"kind": "leaf" if new.depth == 0 else "condensed", "created": row_time(now)}
         self._run("insert", values | {"files": json.dumps(new.file_ids, separators=(",", ":"))})
         self._run_many(f"link_{source}", [(new.id, id_, n) for n, id_ in enumerate(ids)])
-        self._index.put_summary(new.id, new.content)
-        self._index.put_upstream_summary(new.id, new.content)
+        self._index.write_summary(new.id, new.content)
 
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
@@ -537,7 +517,7 @@ class Summaries(TableAccess):
 
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
-        values = {"ids": json.dumps(list(message_ids)), "at": row_time(now)}
+        values = {"ids": message_ids, "at": row_time(now)}
         found = self._rows("above", values)
         self._run("mark_stale", values)
         return tuple(row[0] for row in found)
@@ -557,7 +537,7 @@ class Summaries(TableAccess):
 
     def changes_below(self, summary_ids: Sequence[str]) -> dict[str, tuple[SourceChange, ...]]:
         """The changes that stale ones of these summaries do not reflect, in message order."""
-        found = group_rows(self._rows("changes_below", by_ids(summary_ids)), lambda *change: change)
+        found = group_rows(self._rows("changes_below", ids=summary_ids), lambda *change: change)
         return {summary_id: tuple(changes) for summary_id, changes in found.items()}
 
     def mark_new(
@@ -568,7 +548,7 @@ class Summaries(TableAccess):
         `since` is the moment at which its sources were read.
         """
         if names := [item.summary_id for item in sources if isinstance(item, SummaryItem)]:
-            self._run("carry_stale", id=new_id, at=row_time(now), ids=json.dumps(names))
+            self._run("carry_stale", id=new_id, at=row_time(now), ids=names)
         if since is None:
             return
         values = {"id": new_id, "version": since[0], "change": since[1], "at": row_time(now)}
@@ -595,4 +575,4 @@ class Summaries(TableAccess):
 
     def leaves_over(self, message_ids: Sequence[int]) -> set[str]:
         """All leaves over these messages, including prepared ones that are not used yet."""
-        return {row[1] for row in self._rows("covering", by_ids(message_ids))}
+        return {row[1] for row in self._rows("covering", ids=message_ids)}

@@ -16,11 +16,11 @@ from uuid import uuid4
 
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
+from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
 from lossless.model.times import parse_time, row_time
-from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, time_or_epoch
-from lossless.store.rows import storable_text
+from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row, row_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -34,11 +34,7 @@ if TYPE_CHECKING:
 @lru_cache(maxsize=64)
 def conversation_from_row(row: Row) -> Conversation:
     """A conversation from `conversations.sql`'s columns."""
-    id_, session_id, key, active, created, updated, archived, cause, title, bootstrapped = row
-    return Conversation(
-        id_, session_id, key, bool(active), time_or_epoch(created), time_or_epoch(updated), column_time(archived),
-        cause, title, column_time(bootstrapped),
-    )  # fmt: skip
+    return record_from_row(Conversation, row)
 
 
 class Conversations(TableAccess):
@@ -269,8 +265,7 @@ class TranscriptRecords(TableAccess):
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
         """Record the user's decision about a held transcript."""
-        point = Checkpoint(epoch.path, epoch.size, epoch.mtime_ms, 0, epoch.header_id)
-        self.decide(epoch.conversation_id, point, decision, reason, epoch.messages, now)
+        self._run("add_epoch", row_values(epoch) | {"decision": decision, "reason": reason, "now": row_time(now)})
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
@@ -304,7 +299,7 @@ class TranscriptRecords(TableAccess):
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
-        found = self._rows("known", ids=json.dumps(list(conversation_ids)), entries=json.dumps(list(entry_ids)))
+        found = self._rows("known", ids=conversation_ids, entries=entry_ids)
         return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:

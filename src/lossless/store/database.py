@@ -24,6 +24,7 @@ import apsw
 
 from lossless import errors
 from lossless.errors import ArchiveError, ArchiveFull
+from lossless.model.context import QuoteSpan
 from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
@@ -56,9 +57,10 @@ def load_schema(file: str) -> str:
     return files(__package__).joinpath("schema", f"{file}.sql").read_text(encoding="utf-8")
 
 
-def by_ids(ids: Iterable[object]) -> dict[str, object]:
-    """Ids as one query parameter, a JSON list."""
-    return {"ids": json.dumps(list(ids), default=column_text)}
+@cache
+def schema_statements(file: str) -> tuple[str, ...]:
+    bare = "\n".join(line.split("--", 1)[0] for line in load_schema(file).splitlines())
+    return tuple(statement.strip() for statement in bare.split(";") if statement.strip())
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
@@ -101,6 +103,16 @@ def column_texts(raw: object) -> tuple[str, ...]:
 
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _spans(text: str) -> tuple[QuoteSpan, ...]:
+    """The quoted spans; empty when the row is damaged, which `lcm verify` reports."""
+    try:
+        return tuple(QuoteSpan(*values) for values in json.loads(text))
+    except (TypeError, ValueError):
+        return ()
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "str": column_text,
     "str | None": lambda raw: None if raw is None else column_text(raw),
@@ -109,6 +121,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "datetime | None": column_time,
     "tuple[str, ...]": column_texts,
     "tuple[int, ...]": lambda raw: tuple(json.loads(raw)),
+    "tuple[QuoteSpan, ...]": _spans,
     "tuple[int | str, ...]": lambda raw: tuple(json.loads(raw)),
     "dict[str, Any]": lambda raw: json.loads(raw or "{}"),
 }
@@ -137,6 +150,14 @@ def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, 
     return found
 
 
+def group_dicts(rows: Iterable[dict[str, Any]], key: str) -> defaultdict[Any, list[dict[str, Any]]]:
+    """Rows by one of their values, which they no longer have."""
+    found: defaultdict[Any, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        found[row.pop(key)].append(row)
+    return found
+
+
 def only(found: Iterable[T], what: str, id_: object) -> T:
     """What was found by an id; `NotFound` without it."""
     for one in found:
@@ -160,15 +181,6 @@ _REASON = (
 )
 
 
-def _same_file(database: object, paths: Iterable[str]) -> str | None:
-    """The path among these that is the same file, under any name."""
-    try:
-        wanted = {_file_identity(spelling) for spelling in _spellings(os.fsdecode(database))}  # type: ignore[arg-type]
-    except TypeError:
-        return None
-    return next((path for path in paths if _file_identity(path) in wanted - {None}), None)
-
-
 def _spellings(name: str) -> Iterator[str]:
     """What a name can mean to SQLite: a path, or a URI with one.
 
@@ -183,11 +195,11 @@ def _spellings(name: str) -> Iterator[str]:
         yield unquote(path)
 
 
-def _file_identity(path: str) -> tuple[int, int] | None:
-    with suppress(OSError, ValueError):
-        found = os.stat(path)
-        return found.st_dev, found.st_ino
-    return None
+def _is_file(name: str, path: str) -> bool:
+    try:
+        return os.path.samefile(name, path)
+    except (OSError, ValueError):
+        return False
 
 
 BUSY_TIMEOUT_MS = 30_000
@@ -248,6 +260,8 @@ class Database:
         self._closed = False
         #: The last process that used it; a fork that never does holds no lock of it.
         self._pid = 0
+        #: The columns of queries that were run.
+        self._names: dict[str, list[str]] = {}
         #: Run on each new connection, e.g. to emulate tables that a read-only file lacks.
         self.prepare: list[str] = []
         #: Whether invalid UTF-8 is refused instead of replaced.
@@ -385,6 +399,13 @@ class Database:
     def column(self, sql: str, params: Params = ()) -> list[Any]:
         return [row[0] for row in self.rows(sql, params)]
 
+    def dicts(self, sql: str, params: Params = ()) -> list[dict[str, Any]]:
+        """The rows of a query, each as values by the names of its columns."""
+        rows = self.rows(sql, params)
+        if rows and sql not in self._names:
+            self._names[sql] = [name for name, _ in self._execute(sql, params).get_description()]
+        return [dict(zip(self._names[sql], row, strict=True)) for row in rows]
+
     def count(self, sql: str, params: Params = ()) -> int:
         """The number in the first column of the first row; 0 without one."""
         row = self.row(sql, params)
@@ -427,20 +448,14 @@ class Database:
 
     def run(self, sql: str, params: Params = ()) -> None:
         try:
-            if self._is_memory or not self.connection().in_transaction:
-                with self._alone(sql):
-                    self._execute(sql, params)
-            else:
+            with self._alone(sql):
                 self._execute(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
 
     def run_many(self, sql: str, params: Iterable[Params]) -> None:
         try:
-            if self._is_memory or not self.connection().in_transaction:
-                with self._alone(sql):
-                    self.connection().executemany(sql, params)
-            else:
+            with self._alone(sql):
                 self.connection().executemany(sql, params)
         except apsw.Error as error:
             raise refused(error, self.path) from error
@@ -463,10 +478,37 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
-        return _Scope(self, "BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
+        return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
-        return _Scope(self, "BEGIN", self._turns())
+        return self._scope("BEGIN", self._turns())
+
+    @contextmanager
+    def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
+        """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer.
+
+        One that an interrupt keeps from ending is rolled back when it is collected: what follows must not join it.
+        """
+        with lock:
+            handle, connection = self._open()
+            if handle.is_open and connection.in_transaction:
+                yield
+                return
+            _roll_back(connection)  # an interrupt may have left the last one open
+            handle.is_open = True
+            try:
+                connection.execute(begin)
+                yield
+                if self.before_commit and begin != "BEGIN":
+                    self.before_commit()
+                connection.execute("COMMIT")
+            except BaseException as error:
+                _roll_back(connection)
+                if isinstance(error, apsw.Error):
+                    raise refused(error, self.path) from error
+                raise
+            finally:
+                handle.is_open = False
 
     def close(self) -> None:
         with self._writer:  # an open transaction ends first
@@ -478,61 +520,6 @@ class Database:
         """Close the connections of all threads; returns those that are in use."""
         with self._handles_guard:
             return [handle for handle in self._handles if not _close(handle)]
-
-
-class _Scope:
-    """BEGIN … COMMIT, rolled back when anything raises; a nested one joins the outer."""
-
-    __slots__ = ("_begin", "_connection", "_database", "_handle", "_is_locked", "_lock")
-
-    def __init__(self, database: Database, begin: str, lock: AbstractContextManager[object]) -> None:
-        self._database, self._begin, self._lock = database, begin, lock
-        self._handle: _Handle | None = None
-        self._is_locked = False
-
-    def __enter__(self) -> None:
-        self._lock.__enter__()
-        self._is_locked = True
-        try:
-            handle, connection = self._database._open()
-            if handle.is_open and connection.in_transaction:
-                return
-            self._handle, self._connection = handle, connection
-            _roll_back(connection)  # an interrupt may have left the last one open
-            handle.is_open = True
-            connection.execute(self._begin)
-        except BaseException as error:
-            self.__exit__(type(error), error, None)
-            raise
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        handle = self._handle
-        try:
-            if handle is not None and error is not None:
-                self._undo(error)
-            elif handle is not None:
-                try:
-                    if self._database.before_commit and self._begin != "BEGIN":
-                        self._database.before_commit()
-                    self._connection.execute("COMMIT")
-                except BaseException as failure:
-                    self._undo(failure)
-                    raise
-        finally:
-            if handle is not None:
-                handle.is_open = False
-            self._is_locked = False
-            self._lock.__exit__(None, None, None)
-
-    def __del__(self) -> None:
-        """Roll back what an interrupt has kept from ending: what follows would join it, and never be committed."""
-        if self._is_locked:
-            self.__exit__(KeyboardInterrupt, KeyboardInterrupt(), None)
-
-    def _undo(self, error: BaseException) -> None:
-        _roll_back(self._connection)
-        if isinstance(error, apsw.Error):
-            raise refused(error, self._database.path) from error
 
 
 class TableAccess:
@@ -567,7 +554,7 @@ class TableAccess:
 
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
-        return by_ids(ids) | {"within": self.within}
+        return {"ids": json.dumps(list(ids), default=column_text), "within": self.within}
 
     # The methods of the database, for a query by its name, with its values as one argument or by their names.
 
@@ -579,6 +566,13 @@ class TableAccess:
 
     def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
         return self._db.column(self.queries[query], params or values)
+
+    def _dicts(self, query: str, params: Params = (), /, **values: object) -> list[dict[str, Any]]:
+        return self._db.dicts(self.queries[query], params or values)
+
+    def _any(self, query: str, params: Params = (), /, **values: object) -> bool:
+        """Whether a query has a row."""
+        return self._row(query, params, **values) is not None
 
     def _set(self, query: str, params: Params) -> frozenset[Any]:
         return frozenset(self._column(query, params))
@@ -626,9 +620,10 @@ class TableAccess:
         self._db.run_many(self.queries[query], params)
 
 
-#: What a query returns; see the methods of `TableAccess` with these names.
+#: What a query returns; see the methods of `TableAccess`, or of its subclass, with these names.
 SqlKind = Literal[
-    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "count", "value", "record", "records"
+    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "count", "value", "any", "dicts",
+    "record", "records", "tail_list",
 ]  # fmt: skip
 
 
@@ -636,7 +631,7 @@ class Sql(Generic[P, R]):
     """A query as a method: it takes the values of its parameters in order. It has the method's name, or its own."""
 
     def __init__(self, kind: SqlKind, parameters: str = "", name: str = "", of: type | None = None) -> None:
-        self._read, self._parameters, self._name = getattr(TableAccess, f"_{kind}"), parameters.split(), name
+        self._kind, self._parameters, self._name = f"_{kind}", parameters.split(), name
         self._of = () if of is None else (of,)
 
     def __set_name__(self, owner: type, name: str) -> None:
@@ -644,7 +639,11 @@ class Sql(Generic[P, R]):
 
     def __get__(self, table: TableAccess, owner: type) -> Callable[P, R]:
         def call(*values: P.args, **_: P.kwargs) -> R:
-            found: R = self._read(table, *self._of, self._name, dict(zip(self._parameters, values, strict=True)))
+            read = getattr(table, self._kind)
+            params: dict[str, Any] = dict(zip(self._parameters, values, strict=True))
+            if "where" in params:  # a scope, which is several parameters
+                params |= params.pop("where").values
+            found: R = read(*self._of, self._name, params)
             return found
 
         return call
@@ -682,10 +681,10 @@ def _keep_second_library_out() -> None:
     """Refuse `sqlite3.connect` for open files from now on; audit hooks cannot be removed."""
 
     def hook(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "sqlite3.connect" and arguments:
-            in_use = [database.path for database in list(_databases) if database.is_in_use]
-            if (path := _same_file(arguments[0], in_use)) is not None:
-                raise errors.ArchiveDenied(_REASON.format(path))
+        if event == "sqlite3.connect" and arguments and isinstance(arguments[0], str | bytes | os.PathLike):
+            for path in [database.path for database in list(_databases) if database.is_in_use]:
+                if any(_is_file(name, path) for name in _spellings(os.fsdecode(arguments[0]))):
+                    raise errors.ArchiveDenied(_REASON.format(path))
 
     sys.addaudithook(hook)
 

@@ -8,11 +8,12 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING
 
 from lossless.model.identity import file_ids_in
+from lossless.model.js_json import storable_json
 from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
-from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, storable_json, with_notes
+from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, with_notes
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
@@ -27,10 +28,6 @@ def payload_digest(data: bytes) -> bytes:
     return blake2b(data, digest_size=DIGEST_BYTES).digest()
 
 
-#: How many messages back a call is searched from its result.
-_CALL_DISTANCE = 200
-
-
 class LargeFileRows(TableAccess):
     """Reads and writes `large_files`, and the marks that messages have for them."""
 
@@ -38,6 +35,10 @@ class LargeFileRows(TableAccess):
     ids: Sql[[], frozenset[str]] = Sql("set")
     #: Record that a message's text is also in a file; its text stays.
     set_stub: Sql[[int, str], None] = Sql("run", "message_id file_id")
+    #: The newest call with this id among the 200 messages before a position, or the end: tool, and input.
+    call: Sql[[int, str, int | None], tuple[str | None, str | None] | None] = Sql(
+        "row", "conversation_id call_id before"
+    )
     #: Tool results of at least so many bytes that are in no file yet, oldest first.
     large_outputs: Sql[[int, int | None], list[StoredToolOutput]] = Sql(
         "records", "least conversation_id", "large_tool_outputs", StoredToolOutput
@@ -68,7 +69,7 @@ class LargeFileRows(TableAccess):
     def _newest(
         self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
     ) -> list[StoredFile]:
-        values = where.values | {"ids": json.dumps(list(file_ids)) if file_ids else None, "limit": limit}
+        values = where.values | {"ids": file_ids if file_ids else None, "limit": limit}
         from_at, from_id = (round(parse_time(start.at).timestamp() * 1000), start.id) if start else (None, None)
         ids = self._column("newest", values | {"from_at": from_at, "from_id": from_id})
         found = self.many(ids)
@@ -83,7 +84,7 @@ class LargeFileRows(TableAccess):
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
-        ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=json.dumps(list(but)))
+        ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=but)
         found = self.many(ids)
         return [found[id_] for id_ in ids]
 
@@ -123,23 +124,6 @@ class LargeFileRows(TableAccess):
         row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
         text = None if row is None else column_text(row[0])
         return None if text is None or (text.startswith("[LCM ") and file.id in text[:200]) else text
-
-    def call(
-        self, conversation_id: int, call_id: str, before_seq: int | None = None
-    ) -> tuple[str | None, str | None] | None:
-        """The newest call with this id among the messages shortly before a position, or the end: tool, and input."""
-        if before_seq is None:
-            before_seq = self._count("newest_seq", conversation_id=conversation_id) + 1
-        place = {"conversation_id": conversation_id, "call_id": call_id, "seq": before_seq}
-        found = self._row("tool_of_call", place | {"from_seq": before_seq - _CALL_DISTANCE})
-        if found is None:
-            return None
-        tool, given = found
-        try:  # JSON text that was stored as a string is that text
-            value = json.loads(given or "null")
-        except ValueError:
-            value = None
-        return tool, value if isinstance(value, str) else given
 
     def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
         """The messages whose text is also in a file, with the file's id."""

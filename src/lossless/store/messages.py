@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
-from lossless.model.messages import GENERATED_ID_PREFIX, StoredMessage, ToolCall, without_words_digest
+from lossless.model.js_json import storable_text
+from lossless.model.messages import StoredMessage, ToolCall, without_words_digest
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
@@ -18,21 +18,18 @@ from lossless.store.database import (
     PASSAGE_BASE,
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     group_rows,
     load_queries,
-    load_schema,
     only,
+    schema_statements,
     time_or_epoch,
 )
-from lossless.store.migrate import split_script
 from lossless.store.rows import (
     PartRow,
     message_digest,
     pack_message,
     part_values,
-    storable_text,
     unpack_message,
     unreadable_message,
 )
@@ -43,7 +40,7 @@ if TYPE_CHECKING:
 
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Message
-    from lossless.store.database import Database, Row
+    from lossless.store.database import Database, Params, Row
 
 _MIGRATE_QUERIES = load_queries("migrate")
 _CAUGHT_UP = "indexed_through"
@@ -84,8 +81,7 @@ class SearchIndex(TableAccess):
         self.add_texts((first + n, text) for n, text in enumerate(texts))
         if first // MARK_STEP != (first + len(texts)) // MARK_STEP:
             self.mark_if_caught_up(first - 1)
-        if "messages_fts" in self.upstream:
-            self.add_upstream((first + n, content) for n, content in enumerate(contents))
+        self.add_upstream((first + n, content) for n, content in enumerate(contents))
 
     def add_texts(self, texts: Iterable[tuple[int, str]]) -> None:
         """Index new texts, each under its message's id."""
@@ -113,7 +109,12 @@ class SearchIndex(TableAccess):
             self._db.run(sql, [value for row in some for value in row])
 
     def add_upstream(self, contents: Iterable[tuple[int, str]]) -> None:
-        """Upstream indexes content unchanged, file references as header and exploration summary."""
+        """Write messages into upstream's search table, if the file has it.
+
+        Upstream indexes content unchanged, file references as header and exploration summary.
+        """
+        if "messages_fts" not in self.upstream:
+            return
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
         self._run_many("upstream_message", [row for row in indexed if row[1].strip()])
 
@@ -167,7 +168,7 @@ class SearchIndex(TableAccess):
         """Recreate our full-text tables, empty; needs a transaction."""
         for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
             self._run(query)
-        for statement in split_script(load_schema("additions")):
+        for statement in schema_statements("additions"):
             if statement.startswith("CREATE VIRTUAL TABLE "):
                 self._db.run(statement)
 
@@ -180,10 +181,10 @@ class SearchIndex(TableAccess):
         self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
 
-    def put_upstream_summary(self, summary_id: str, content: str, *, replace: bool = False) -> None:
-        """Write a summary into upstream's search tables, if the file has them."""
-        if replace:
-            self.drop_upstream_summary(summary_id)
+    def write_summary(self, summary_id: str, content: str) -> None:
+        """Index a summary that we have just written, also in upstream's search tables, if the file has them."""
+        self.put_summary(summary_id, content)
+        self.drop_upstream_summary(summary_id)
         for suffix in self._suffixes:
             self._run(f"upstream_summary{suffix}", summary_id=summary_id, content=content)
 
@@ -302,6 +303,20 @@ class Messages(TableAccess):
     #: The same leading system prompt or notice from an earlier window.
     preamble_id: Sql[[int, str, bytes], int | None] = Sql("value", "conversation_id identity fingerprint", "preamble")
 
+    #: The newest visible messages, oldest first.
+    tail: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id limit")
+    #: All visible messages from a position on, oldest first.
+    run_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
+    #: Messages that left the context on a branch, from a position on, oldest first.
+    abandoned_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
+    #: The messages from one seq to another that are in the context themselves.
+    context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
+    #: The newest user message of each conversation that has one.
+    newest_users: Sql[[Iterable[int]], dict[int, int]] = Sql("pairs", "ids")
+    #: Rows with a generated entry id, including hidden ones.
+    made_up: Sql[[int], list[tuple[int, str]]] = Sql("rows", "conversation_id")
+    entry_ids: Sql[[Sequence[int]], dict[int, str]] = Sql("pairs", "ids")
+
     def __init__(self, database: Database, index: SearchIndex) -> None:
         super().__init__(database)
         self._index = index
@@ -367,55 +382,31 @@ class Messages(TableAccess):
 
     def called_after(self, conversation_id: int, results: Mapping[str, int]) -> frozenset[str]:
         """Which of these calls were repeated after the row of their result was stored."""
-        if not results:
-            return frozenset()
-        place = {"conversation_id": conversation_id, "results": json.dumps(list(results.items()))}
-        return frozenset(self._column("called_after", place))
+        place = {"conversation_id": conversation_id, "results": results.items()}
+        return self._set("called_after", place) if results else frozenset()
 
     def _known(self, query: str, conversation_id: int, ids: Sequence[str]) -> dict[str, TailRow]:
         if not ids:
             return {}
-        found = self._rows(query, conversation_id=conversation_id, ids=json.dumps(ids))
+        found = self._rows(query, conversation_id=conversation_id, ids=ids)
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
-
-    def made_up(self, conversation_id: int) -> list[tuple[int, str]]:
-        """Rows with a generated entry id, including hidden ones."""
-        return self._rows(
-            "made_up", conversation_id=conversation_id, first=GENERATED_ID_PREFIX, end=chr(ord(GENERATED_ID_PREFIX) + 1)
-        )
 
     def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
         """Rows with a host's entry id and one of these identities and seconds."""
-        asked = json.dumps([(identity, row_time(at)) for identity, at in pairs])
+        asked = [(identity, row_time(at)) for identity, at in pairs]
         return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)
 
-    def newest_users(self, conversation_ids: Iterable[int]) -> dict[int, int]:
-        found = self._rows("newest_users", by_ids(conversation_ids))
-        return {conversation_id: id_ for conversation_id, id_ in found if id_ is not None}
-
-    def tail(self, conversation_id: int, limit: int) -> list[TailRow]:
-        """The newest visible messages, oldest first."""
-        return self._tail_rows(self._rows("tail", conversation_id=conversation_id, limit=limit)[::-1])
-
-    def entry_ids(self, message_ids: Sequence[int]) -> dict[int, str]:
-        return dict(self._rows("entry_ids", by_ids(message_ids)) if message_ids else [])
-
     def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
         """The visible ones of these messages, in the given order."""
-        place = {"conversation_id": conversation_id, "ids": json.dumps(list(message_ids))}
-        found = {row.id: row for row in self._tail_rows(self._rows("tail_rows", place))}
+        place = {"conversation_id": conversation_id, "ids": message_ids}
+        found = {row.id: row for row in self._tail_list("tail_rows", place)}
         return [found[id_] for id_ in message_ids if id_ in found]
 
-    def run_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """All visible messages from a position on, oldest first."""
-        return self._tail_rows(self._rows("run_from", conversation_id=conversation_id, seq=seq))
-
-    def abandoned_from(self, conversation_id: int, seq: int) -> list[TailRow]:
-        """Messages that left the context on a branch, from a position on, oldest first."""
-        return self._tail_rows(self._rows("abandoned_from", conversation_id=conversation_id, seq=seq))
+    def _tail_list(self, query: str, params: Params) -> list[TailRow]:
+        return self._tail_rows(self._rows(query, params))
 
     def _tail_rows(self, found: Sequence[Row]) -> list[TailRow]:
         """Rows for alignment; missing fingerprints of other programs' rows are computed here."""
@@ -429,10 +420,6 @@ class Messages(TableAccess):
     def seqs_of_identity(self, conversation_id: int, identity: str, limit: int) -> list[int]:
         """The seqs of messages with this identity, newest first, including hidden ones."""
         return self._column("seqs_of_identity", conversation_id=conversation_id, identity=identity, limit=limit)
-
-    def context_run(self, conversation_id: int, first: int, last: int) -> list[TailRow]:
-        """The messages from one seq to another that are in the context themselves."""
-        return self._tail_rows(self._rows("context_run", conversation_id=conversation_id, first=first, last=last))
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""

@@ -6,17 +6,16 @@ import re
 import shlex
 import time
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 from lossless import errors
 from lossless.model.identity import identity_hash
-from lossless.store.database import Database, load_queries, load_schema
+from lossless.store.database import Database, load_queries, load_schema, schema_statements
 from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterator
 
 #: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
@@ -32,15 +31,14 @@ _PAUSE = 0.01
 _QUERIES = load_queries("migrate")
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(NamedTuple):
     """A column as a table declares it."""
 
     name: str
     type: str
-    not_null: bool
+    not_null: int
     default: str | None
-    is_key: bool
+    is_key: int
 
     @property
     def ddl(self) -> str:
@@ -54,25 +52,32 @@ class Column:
 TableColumns: TypeAlias = dict[str, dict[str, Column]]
 
 
-def _declared(statements: Iterable[str]) -> tuple[TableColumns, dict[str, str]]:
+@cache
+def _declared(file: str) -> tuple[TableColumns, dict[str, str]]:
+    """The tables that a script declares, except virtual ones: their columns, and their definitions."""
     with closing(Database(":memory:")) as database:
-        for statement in statements:
-            database.run(statement)
+        for statement in schema_statements(file):
+            if statement.startswith("CREATE TABLE"):
+                database.run(statement)
         definitions = _definitions(database)
         return _columns(database, definitions), definitions
 
 
-@cache
-def _base() -> tuple[TableColumns, dict[str, str]]:
-    return _declared(split_script(load_schema("base")))
+def base_tables() -> TableColumns:
+    return _declared("base")[0]
 
 
-def _expected() -> TableColumns:
-    return _base()[0]
+def own_tables() -> TableColumns:
+    return _declared("additions")[0]
 
 
-def base_columns(table: str) -> tuple[str, ...]:
-    return tuple(_expected()[table])
+def base_columns(table: str, but: str = "") -> tuple[str, ...]:
+    return tuple(name for name in base_tables()[table] if name != but)
+
+
+def table_columns(database: Database, table: str) -> list[str]:
+    """The columns of a table of a file, or of a temporary one in its place."""
+    return database.column(_QUERIES["columns"], {"table": table})
 
 
 #: The columns of each table and definition that was read: the same text declares the same columns in every file.
@@ -83,7 +88,7 @@ def _columns(database: Database, definitions: dict[str, str]) -> TableColumns:
     for name, sql in definitions.items():
         if (name, sql) not in _READ:
             rows = database.rows(_QUERIES["file_columns"], {"table": name})
-            _READ[name, sql] = {row[0]: Column(row[0], row[1], bool(row[2]), row[3], bool(row[4])) for row in rows}
+            _READ[name, sql] = {row[0]: Column(*row) for row in rows}
     return {name: _READ[name, sql] for name, sql in definitions.items()}
 
 
@@ -106,7 +111,7 @@ def _checks(sql: str) -> frozenset[str]:
 
 def why_refused(database: Database) -> str | None:
     """Why this file must not be written, or None. Extra tables and nullable columns are accepted."""
-    expected, base = _base()
+    expected, base = _declared("base")
     definitions = _definitions(database)
     shape = _columns(database, {name: sql for name, sql in definitions.items() if name in expected})
     if reason := _other_ids(database.path, shape):
@@ -131,7 +136,7 @@ def why_refused(database: Database) -> str | None:
 
 def _other_ids(path: str, shape: TableColumns) -> str | None:
     """Text ids: we cannot store next to them, but they can be imported into an archive."""
-    for table, columns in _expected().items():
+    for table, columns in base_tables().items():
         for name, column in columns.items():
             there = shape.get(table, {}).get(name)
             if there and column.type == "INTEGER" and name.endswith("_id") and "INT" not in there.type.upper():
@@ -156,7 +161,7 @@ def damage(database: Database) -> list[tuple[str, str]]:
     if not _is_written(database, definitions):
         return []
     shapes = _columns(database, dict(sorted(definitions.items())))
-    base, own = _expected(), _own_columns()
+    base, own = base_tables(), own_tables()
     strange = {name: columns for name, columns in shapes.items() if name not in base and name not in added_tables()}
     found = []
     for table, declared in (base | own).items():
@@ -176,7 +181,7 @@ def missing_tables(database: Database) -> tuple[list[str], list[str]]:
     there = _definitions(database)
     if not _is_written(database, there):
         return [], []
-    return sorted(_expected().keys() - there.keys() - OPTIONAL), sorted(added_tables() - there.keys())
+    return sorted(base_tables().keys() - there.keys() - OPTIONAL), sorted(added_tables() - there.keys())
 
 
 def _is_written(database: Database, definitions: dict[str, str]) -> bool:
@@ -258,15 +263,16 @@ def _migrate(database: Database) -> None:
         with database.transaction(exclusive=True):
             _refuse_unknown(database)
             lacking = _lacking(database)
-            _create(database, "base")
+            for statement in schema_statements("base"):
+                database.run(statement)
             for table, columns in lacking.items():
                 for column in columns:
                     database.run(f'ALTER TABLE "{table}" ADD COLUMN {column.ddl}')
                     if column.default and "(" in column.default:
                         database.run(f'UPDATE "{table}" SET "{column.name}" = {column.default}')
             database.run(_QUERIES["drop_old_key_index"])
-            _create(database, "indexes")
-            _create(database, "additions")
+            for statement in (*schema_statements("indexes"), *schema_statements("additions")):
+                database.run(statement)
             _backfill(database)
             database.run(_QUERIES["set_state"], {"name": "schema", "value": SCHEMA_VERSION})
             if is_new:  # it is empty, and every new row gets a digest
@@ -285,14 +291,8 @@ def added_tables() -> frozenset[str]:
 _GROWN = ("message_extras", "summary_extras", "ingest_state", "turn_keys", "last_windows")
 
 
-@cache
-def _own_columns() -> dict[str, dict[str, Column]]:
-    statements = split_script(load_schema("additions"))
-    return _declared(one for one in statements if (created := _CREATED.match(one)) and "VIRTUAL" not in created[0])[0]
-
-
 def _lacking(database: Database) -> dict[str, list[Column]]:
-    declared = _expected() | {table: _own_columns()[table] for table in _GROWN}
+    declared = base_tables() | {table: own_tables()[table] for table in _GROWN}
     known = {name: sql for name, sql in _definitions(database).items() if name in declared}
     lacking = {
         table: [column for name, column in declared[table].items() if name not in there]
@@ -303,7 +303,7 @@ def _lacking(database: Database) -> dict[str, list[Column]]:
 
 
 def _is_current(database: Database) -> bool:
-    if not added_tables() | _expected().keys() <= _definitions(database).keys():
+    if not added_tables() | base_tables().keys() <= _definitions(database).keys():
         return False
     version = database.row(_QUERIES["state"], {"name": "schema"})
     steps: dict[str, int] = dict(database.rows(_QUERIES["steps"]))
@@ -321,16 +321,6 @@ def _refuse_unknown(database: Database) -> None:
         raise errors.SchemaUnknown(
             f"archive {database.path!r}: {reason}; it can be read (open it read-only) but not written"
         )
-
-
-def _create(database: Database, file: str) -> None:
-    for statement in split_script(load_schema(file)):
-        database.run(statement)
-
-
-def split_script(script: str) -> list[str]:
-    bare = "\n".join(line.split("--", 1)[0] for line in script.splitlines())
-    return [statement.strip() for statement in bare.split(";") if statement.strip()]
 
 
 def _backfill(database: Database) -> None:
@@ -366,13 +356,13 @@ def temporary_views(database: Database) -> list[str]:
     """Temporary tables and views that make an older file readable without changing it."""
     tables = _definitions(database).keys()
     statements = []
-    for table in sorted(_expected().keys() - tables):
-        names = ", ".join(f'"{name}"' for name in _expected()[table])
+    for table in sorted(base_tables().keys() - tables):
+        names = ", ".join(f'"{name}"' for name in base_tables()[table])
         statements.append(f'CREATE TEMP TABLE "{table}" ({names})')
     for table, missing in _lacking(database).items():
         filled = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
         statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {filled} FROM main."{table}"')
-    for statement in split_script(load_schema("additions")):
+    for statement in schema_statements("additions"):
         created = _CREATED.match(statement)
         if created and created[1] not in tables:
             statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))

@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import json
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from importlib.resources import files
 from itertools import chain, groupby
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from lossless.errors import ArchiveCorrupt
+from lossless.model.js_json import storable_json, storable_text
 from lossless.model.messages import (
     UNNAMED,
     File,
@@ -29,7 +31,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import Sql, TableAccess, by_ids, column_count, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,20 +44,7 @@ if TYPE_CHECKING:
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
 #: Frequent substrings of skeletons, most frequent last. Part of the file format: a new list needs another first byte.
-_COMMON = (
-    b'"cache_control":{"type":"ephemeral"}"signature":""redacted_thinking"input_text"output_text"function_call_output"'
-    b'"function_call""call_id":""image_url""annotations":[]"refusal":null"audio":null"type":"function","function":{"name":"'
-    b'","arguments":{"$":["i",0]}}]"tool_calls":[{"id":"call_"tool_call_id":"call_"stop_sequence":null"responseId":"'
-    b'"thinkingSignature":""details":{"exitCode":0,"durationMs":"truncation":null"diff":"patch":"path":"error":"aborted"'
-    b'"stopReason":"error"{"type":"thinking","thinking":{"$":["t",0]},{"type":"tool_use","id":"toolu_01","name":"","input":'
-    b'{"type":"tool_result","tool_use_id":"toolu_01","content":"is_error":false{"type":"toolCall","id":"call_toolu_01","name":"'
-    b'","arguments":{"$":["i",1]}}],"api":"openai-completions","anthropic-messages","openai-responses","provider":"anthropic",'
-    b'"openai","model":"claude-opus-4-sonnet-4-5gpt-5","usage":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"totalTokens":0,'
-    b'"cost":{"input":0,"output":0,"cacheRead":0,"cacheWrite":0,"total":0}},"stopReason":"toolUse","stopReason":"stop","timestamp":17'
-    b'{"role":"toolResult","toolCallId":"call_toolu_01","toolName":"exec","content":[{"type":"text","text":{"$":"c"}}],"isError":false,'
-    b'"timestamp":17{"role":"assistant","content":[{"type":"text","text":{"$":["t",1]}},{"role":"user","content":[{"type":"text",'
-    b'"text":{"$":"c"}}],"timestamp":17'
-)
+_COMMON = files(__package__).joinpath("schema", "frequent_substrings.txt").read_bytes().replace(b"\n", b"")
 _FIRST_BYTE = b"1"
 
 
@@ -79,29 +68,6 @@ def decompress_residual(stored: bytes) -> str:
 PartNotes: TypeAlias = "Mapping[int, Mapping[str, Json]]"
 #: What is stored outside of a skeleton, by part: `t` texts, `i` inputs, `r` raw blocks, `s` signatures.
 StoredColumns: TypeAlias = dict[str, dict[int, Any]]
-
-
-def storable_text(text: str) -> str:
-    """`text` as SQLite can store it: lone surrogates become U+FFFD."""
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    return text
-
-
-def storable_json(value: object) -> str:
-    """Compact JSON that SQLite can store: lone surrogates are escaped."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=False)
-    return text
 
 
 def strip_residual(body: Mapping[str, Any], content: str, kept: StoredColumns) -> str:
@@ -187,12 +153,12 @@ class PartRow(NamedTuple):
 
     ordinal: int
     part_type: str
-    text_content: str | None
-    tool_call_id: str | None
-    tool_name: str | None
-    tool_input: str | None
-    tool_output: str | None
-    metadata: str
+    text_content: str | None = None
+    tool_call_id: str | None = None
+    tool_name: str | None = None
+    tool_input: str | None = None
+    tool_output: str | None = None
+    metadata: str = "{}"
 
 
 def pack_message(message: Message) -> tuple[str, tuple[PartRow, ...], bytes | None]:
@@ -233,9 +199,7 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
 
 
 def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
-    get = columns.get
-    texts = get("text"), get("call_id"), get("name"), get("input"), get("output")
-    return PartRow(ordinal, part_type, *texts, storable_json(metadata))
+    return PartRow(ordinal, part_type, metadata=storable_json(metadata), **columns)
 
 
 def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
@@ -269,10 +233,10 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
                 return _signed_text(ordinal, text, signature, head)
             if len(message.parts) == 1 and storable_text(text) == content:
                 return _row(ordinal, "text", head | {_IN_CONTENT: True})
-            return _row(ordinal, "text", head, text=storable_text(text))
+            return _row(ordinal, "text", head, text_content=storable_text(text))
         case Reasoning(text, signature):
             if signature is None:
-                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text=storable_text(text))
+                return _row(ordinal, "reasoning", head | {"rawType": thinking}, text_content=storable_text(text))
             # lossless-claw returns this block unchanged, so the text is only there
             block = _block(message, ordinal)
             is_redacted = block.get("redacted") is True or block.get("type") == "redacted_thinking"
@@ -280,15 +244,16 @@ def _part_row(ordinal: int, part: Part, head: dict[str, Any], message: Message, 
             raw_block = kept | ({"redacted": True} if is_redacted else {})
             return _row(ordinal, "reasoning", head | {"rawType": thinking, "raw": raw_block})
         case ToolCall(id_, name, input_):
-            columns = {"call_id": id_, "name": storable_text(name), "input": storable_json(input_)}
+            columns = {"tool_call_id": id_, "tool_name": storable_text(name), "tool_input": storable_json(input_)}
             return _row(ordinal, "tool", head | {"rawType": call}, **columns)
         case ToolResult(call_id, name, text, is_error):
             failed = {"isError": True} if is_error else {}
             metadata = head | failed | {"rawType": result}
             if storable_text(text) == content:
                 known = head | failed if message.role == "tool" else metadata
-                return _row(ordinal, "text", known | {_IN_CONTENT: True}, call_id=call_id, name=name)
-            return _row(ordinal, "tool", metadata, call_id=call_id, name=name, output=storable_json(text))
+                return _row(ordinal, "text", known | {_IN_CONTENT: True}, tool_call_id=call_id, tool_name=name)
+            output = storable_json(text)
+            return _row(ordinal, "tool", metadata, tool_call_id=call_id, tool_name=name, tool_output=output)
         case File(raw, mime, name):
             known = {key: value for key, value in (("mime", mime), ("name", name)) if value is not None}
             return _row(ordinal, "file", head | {"rawType": str(raw.get("type", "file")), "raw": raw} | known)
@@ -411,15 +376,15 @@ class MessageSketch:
 
     def exact(self) -> Message:
         """The message with its original; without it when that cannot be rebuilt, which `lcm verify` reports."""
-        message = self.message
+        row = self.message
         if self.skeleton is None:
-            return message
+            return row
         try:
-            kept = _kept(self.parts, message.parts)
-            body = restore_original(decompress_residual(self.skeleton), message.content, kept)
+            return unpack_message(
+                row.role, row.content, row.tokens, self.parts, self.skeleton, row.format, row.event_key
+            )
         except ValueError:
-            return message
-        return replace(message, body=body)
+            return row
 
 
 def sketch_message(row: Row, parts: Sequence[PartRow]) -> MessageSketch:
@@ -489,9 +454,6 @@ class DigestedTable:
         found = [str(row[0]) for row in database.rows(_DIGEST_QUERIES["columns"], {"table": self.table})]
         return tuple(name for name in found if (name in self.only if self.only else name not in self.free))
 
-    def key_of(self, row: str) -> str:
-        return f"json_array({', '.join(f'{row}.{name}' for name in self.key)})"
-
 
 #: lossless-claw moves rows to another conversation, and supersedes briefs.
 _BRIEF_STATE = (
@@ -518,18 +480,10 @@ DIGESTED_TABLES = {
         DigestedTable("tombstones", ("round",), True),
     )
 }
-#: Columns whose change updates the digest of a message.
-_OF_MESSAGES = {
-    "messages": (
-        "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content",
-    ),
-    "message_extras": ("fingerprint", "preamble", "format", "skeleton", "budget_tokens"),
-}  # fmt: skip
 DIGESTED_PART_COLUMNS = (
     "part_id", "session_id", "part_type", "ordinal", "text_content", "tool_call_id", "tool_name", "tool_input",
     "tool_output", "metadata",
 )  # fmt: skip
-_SOURCE_TABLES = ("summary_messages", "summary_parents")
 
 
 def _hex(value: object) -> str:
@@ -561,34 +515,14 @@ def message_digest(row: Sequence[object], parts: Sequence[Sequence[object]]) -> 
 
 def digest_triggers() -> Iterator[str]:
     """The triggers that record which rows our connection writes."""
-    # A row may be recorded more than once: in a trigger, the outer statement's conflict clause takes precedence.
-    yield "CREATE TEMP TABLE undigested (note_id INTEGER PRIMARY KEY, name TEXT, row_key TEXT)"
+    yield from (sql for name, sql in _DIGEST_QUERIES.items() if name.startswith("note."))
     for one in DIGESTED_TABLES.values():
         changed = f" OF {', '.join(one.only)}" if one.only else ""
-        yield _trigger(one.table, "INSERT", one.table, one.key_of("new"))
-        yield _trigger(one.table, f"UPDATE{changed}", one.table, one.key_of("old"), one.key_of("new"))
-        yield _trigger(one.table, "DELETE", one.table, one.key_of("old"))
-    for table in _SOURCE_TABLES:
-        for verb, row in (("INSERT", "new"), ("UPDATE", "new"), ("DELETE", "old")):
-            yield _trigger(table, verb, "summaries", f"json_array({row}.summary_id)")
-    for verb in ("INSERT", "UPDATE OF digest, budget_tokens"):
-        yield _trigger("summary_extras", verb, "summaries", "json_array(new.summary_id)")
-    for table, columns in _OF_MESSAGES.items():
-        yield _trigger(table, f"UPDATE OF {', '.join(columns)}", _MESSAGES_NAME, "new.message_id")
-    for verb, row in (("UPDATE", "new"), ("DELETE", "old")):
-        yield _trigger("message_parts", verb, _MESSAGES_NAME, f"{row}.message_id")
-    for verb in ("INSERT", "UPDATE OF digest"):
-        yield _trigger(
-            "message_extras", verb, _MESSAGES_NAME, "new.message_id", when=f"length(new.digest) = {DIGEST_BYTES}"
-        )
-
-
-def _trigger(table: str, verb: str, name: str, *keys: str, when: str = "") -> str:
-    notes = " ".join(f"INSERT INTO undigested (name, row_key) VALUES ('{name}', {key});" for key in keys)
-    label = f"note_{table}_{verb.partition(' ')[0]}_{'when' if when else 'all'}".lower()
-    return (
-        f"CREATE TEMP TRIGGER {label} AFTER {verb} ON main.{table}{f' WHEN {when}' if when else ''} BEGIN {notes} END"
-    )
+        for verb, rows in (("INSERT", ["new"]), (f"UPDATE{changed}", ["old", "new"]), ("DELETE", ["old"])):
+            keys = [f"json_array({', '.join(f'{row}.{name}' for name in one.key)})" for row in rows]
+            notes = [f"INSERT INTO undigested (name, row_key) VALUES ('{one.table}', {key});" for key in keys]
+            label = f"note_{one.table}_{verb[:6].lower()}_all"
+            yield f"CREATE TEMP TRIGGER {label} AFTER {verb} ON main.{one.table} BEGIN {' '.join(notes)} END"
 
 
 class RowDigests(TableAccess):
@@ -643,7 +577,7 @@ class RowDigests(TableAccess):
         """
         found = [(id_, known, digest) for id_, known, digest in self._messages(list(ids)) if known is not None]
         new = {id_ for id_, known, _ in found if revised or len(known) == DIGEST_BYTES}
-        keys = {f"[{id_}]" for id_ in (new if revised else self._column("versioned", by_ids(new)))}
+        keys = {f"[{id_}]" for id_ in (new if revised else self._column("versioned", ids=new))}
         versions = dict(self._digests(DIGESTED_TABLES[_VERSIONS_NAME], keys))
         self._run_many("drop", [{"name": _VERSIONS_NAME, "key": key} for key in keys])
         digests = [
@@ -701,7 +635,7 @@ class RowDigests(TableAccess):
         self, ids: Sequence[int], digest_function: _MessageDigest = message_digest
     ) -> Iterator[tuple[int, bytes | None, bytes]]:
         """Messages with their stored and their expected digest."""
-        wanted = by_ids(ids)
+        wanted = {"ids": ids}
         parts = group_rows(self._rows("parts", wanted), lambda *part: digested_part(part))
         for row in self._rows("messages", wanted):
             yield row[0], row[1], digest_function(row[2:], parts.get(row[0], ()))
@@ -723,7 +657,7 @@ class RowDigests(TableAccess):
             found = [row for key in keys for row in self._db.rows(where, json.loads(key))]
         sources: Mapping[str, list[Row]] = {}  # of summaries, in order, and their budget estimates
         if one.table == "summaries":
-            keys = json.dumps([row[0] for row in found])
+            keys = [row[0] for row in found]
             sources = group_rows(self._rows("sources", keys=keys), lambda *source: source)
         for key, rows in groupby(found, key=itemgetter(0)):
             values = [{n: value for n, value in zip(names, row[1:], strict=True) if value is not None} for row in rows]

@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 import apsw
 
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
+from lossless.model.js_json import storable_text
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of
 from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
 from lossless.store.messages import index_digest
-from lossless.store.rows import PartRow, storable_text, unpack_part
+from lossless.store.rows import PartRow, unpack_part
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Sequence
@@ -74,8 +75,12 @@ class SearchScope:
 
     @property
     def values(self) -> dict[str, Any]:
-        ids = None if self.conversation_ids is None else json.dumps(self.conversation_ids)
-        return {"conversations": ids, "since": self.since, "before": self.before, "base": PASSAGE_BASE}
+        return {
+            "conversations": self.conversation_ids,
+            "since": self.since,
+            "before": self.before,
+            "base": PASSAGE_BASE,
+        }
 
     @property
     def has_times(self) -> bool:
@@ -169,7 +174,7 @@ def _behind(start: SearchPlace | None, what: TextKind) -> dict[str, Any]:
 def _is_call(metadata: str | None) -> bool:
     """Whether a part with an input is a call; some programs store the input with the result."""
     known = _json(metadata or "{}")
-    row = PartRow(0, "tool", None, None, None, None, None, "")
+    row = PartRow(0, "tool")
     return isinstance(unpack_part(row, known if isinstance(known, dict) else {}, ""), ToolCall)
 
 
@@ -344,8 +349,6 @@ _LARGE_SHARE = 0.25
 _CATCH_UP = 2000
 #: How many unindexed rows one search scans, newest first.
 MAX_UNREAD = 20_000
-#: The maximum distance between a call and its result, in messages.
-_CALL_BEFORE = 64
 #: Why a search may be unable to write its index updates; it continues without.
 WRITE_ERRORS = (ArchiveDenied, ArchiveFull, ArchiveLocked)
 
@@ -356,6 +359,17 @@ class FullTextSearch(TableAccess):
     queries = load_queries("search")
     #: The newest message, the further passages, and the summaries: about how many there are of each.
     _sizes: Sql[[], tuple[int, int, int]] = Sql("row", "", "sizes")
+
+    #: Unindexed messages of a scope, last stored first; at most so many.
+    unread: Sql[[SearchScope, int], list[int]] = Sql("column", "where limit")
+    unread_summaries: Sql[[SearchScope, int], list[str]] = Sql("column", "where limit")
+    #: Messages of users that match, newest first; of very many in the archive the newest are looked at.
+    users_words: Sql[[str, SearchScope, int], list[int]] = Sql("column", "match where limit")
+    #: What people and models said in the time of a scope, in order of time: id, conversation, seq, time. Of more than
+    #: so many messages the newest.
+    said_between: Sql[[SearchScope, int], list[tuple[int, int, int, int]]] = Sql("rows", "where limit")
+    #: Messages that only call our recall tools, or have their results: they repeat other messages.
+    echoes: Sql[[Iterable[int]], frozenset[int]] = Sql("set", "ids")
 
     def __init__(self, database: Database) -> None:
         super().__init__(database)
@@ -406,13 +420,6 @@ class FullTextSearch(TableAccess):
         """How many index rows of messages match, counted up to one more than `limit`."""
         return self._count("count", {"match": match, "limit": limit + 1})
 
-    def unread(self, where: SearchScope) -> list[int]:
-        """Unindexed messages of the scope, last stored first; at most as many as a search can scan."""
-        return self._column("unread", **where.values, limit=MAX_UNREAD)
-
-    def unread_summaries(self, where: SearchScope) -> list[str]:
-        return self._column("unread_summaries", **where.values, limit=MAX_UNREAD)
-
     def candidates(
         self, matches: Iterable[tuple[str, str | None, int]], where: SearchScope, what: TextKind
     ) -> list[Row]:
@@ -438,29 +445,14 @@ class FullTextSearch(TableAccess):
                 return kept
         return self._rows("candidates", asked | {"anywhere": False})
 
-    def users_words(self, match: str, where: SearchScope, limit: int) -> list[int]:
-        """Messages of users that match, newest first; of very many in the archive the newest are looked at."""
-        return self._column("users_words", **where.values, match=match, among=FEW_MATCHES, limit=limit)
-
     def neighbours(self, places: Sequence[tuple[int, int]], where: SearchScope) -> list[Row]:
         """Messages at positions (conversation and seq): id, conversation, seq, time, tokens, sender, opening bytes."""
-        found = self._rows("neighbours", **where.values, places=json.dumps(places)) if places else []
+        found = self._rows("neighbours", **where.values, places=places) if places else []
         return [row for row in found if isinstance(row[1], int) and isinstance(row[2], int)]  # damage has other kinds
-
-    def said_between(self, where: SearchScope, limit: int) -> list[tuple[int, int, int, int]]:
-        """What people and models said in the time of a scope: id, conversation, seq, time; in order of time.
-
-        Of more than `limit` messages the newest.
-        """
-        return sorted(self._rows("said_between", **where.values, limit=limit), key=lambda row: (row[3], row[0]))
 
     def having(self, match: str) -> list[int]:
         """All matching messages, unordered."""
         return self._column("having", match=match, base=PASSAGE_BASE)
-
-    def echoes(self, message_ids: Iterable[int]) -> frozenset[int]:
-        """Messages that only call our recall tools, or have their results: they repeat other messages."""
-        return frozenset(self._column("echoes", ids=json.dumps(list(message_ids)), back=_CALL_BEFORE))
 
     def newest(
         self, match: str, where: SearchScope, limit: int, start: SearchPlace | None = None
@@ -540,7 +532,7 @@ class FullTextSearch(TableAccess):
     def holding(self, ids: Sequence[int], text: str, *, ignore_case: bool) -> list[int]:
         """The messages among these that may contain a text, in order. `ignore_case`: the text is lower-case ASCII."""
         piece = max(_PLAIN_JSON.findall(text), key=len, default="")
-        found = set(self._column("holding", ids=json.dumps(ids), text=text, piece=piece, ignore_case=ignore_case))
+        found = set(self._column("holding", ids=ids, text=text, piece=piece, ignore_case=ignore_case))
         return [id_ for id_ in ids if id_ in found]
 
     def all_summaries(self, where: SearchScope, start: SearchPlace | None = None) -> Iterator[SummaryText]:

@@ -13,16 +13,15 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import cache
 from hashlib import blake2b
-from itertools import groupby
+from itertools import count, groupby
 from operator import itemgetter, sub
 from pathlib import Path
-from struct import pack, unpack
+from struct import iter_unpack, pack
 from typing import TYPE_CHECKING, Any, TypeAlias
 from uuid import uuid4
 
 from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
-from lossless.model.context import QuoteSpan
 from lossless.model.masking import PhraseMarker, mark_cutter
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time, state_time
@@ -68,6 +67,9 @@ class IngestMemory(TableAccess):
 
     queries = load_queries("ingest")
     block: Sql[[int, str, datetime], None] = Sql("run", "conversation_id reason at")
+    #: The windows of the most recently used conversations below a key, newest first: key, conversation, prints; at most
+    #: so many, and only so many of the newest overall are read: the cost does not grow with the archive.
+    recent_windows: Sql[[str, int, int], list[tuple[str, int, bytes]]] = Sql("rows", "base limit most")
     #: The producers of messages so far: bits for those with and without entry ids.
     producers: Sql[[int], int] = Sql("count", "conversation_id")
 
@@ -137,14 +139,6 @@ class IngestMemory(TableAccess):
         end = _PRINT * length
         return WindowMark(first, last, length, chain[:end], _unpacked(chain[end:], length), began)
 
-    def recent_windows(self, base: str, limit: int, max_windows: int) -> list[tuple[str, int, bytes]]:
-        """The windows of the most recently used conversations below a key, newest first: key, conversation, prints.
-
-        Only the `max_windows` newest windows overall are read, so that the cost does not grow with the archive.
-        """
-        found = self._rows("recent_windows", base=base, limit=limit, most=max_windows)
-        return [(key, id_, bytes(chain)) for key, id_, chain in found]
-
     def set_window(self, conversation_id: int, mark: WindowMark, now: datetime) -> None:
         self._run(
             "set_window", conversation_id=conversation_id, first=mark.first_id, last=mark.last_id, length=mark.length,
@@ -169,34 +163,19 @@ def _short(payload_hash: str) -> int:
 
 def _packed(rows: tuple[int, ...]) -> bytes:
     """Row ids as runs: starts and lengths. Most windows are one or two."""
-    runs: list[int] = []
-    start, size, last = 0, len(rows), rows[-1] if rows else 0
-    ends = b""
-    while start < size:
-        first = rows[start]
-        if first <= 0:
-            end = start + 1
-        elif last - first == size - start - 1 and rows[start:] == (*range(first, last + 1),):
-            end = size
-        else:
-            ends = ends or bytes(map((1).__ne__, map(sub, rows[1:], rows)))  # 1 where the next row does not follow
-            end = ends.find(1, start) + 1 or size
-        if runs and not first and not runs[-2]:
-            runs[-1] += 1
-        else:
-            runs += [first, end - start]
-        start = end
-    return pack(f"<{len(runs)}q", *runs)
+    if rows and 0 < rows[0] == rows[-1] - len(rows) + 1 and rows == (*range(rows[0], rows[-1] + 1),):
+        return pack("<2q", rows[0], len(rows))
+    keys = zip(map(sub, rows, count()), map((0).__lt__, rows), strict=True)  # the same all along a run
+    runs = [[row for row, _ in some] for _, some in groupby(zip(rows, keys, strict=True), itemgetter(1))]
+    return b"".join([pack("<2q", run[0], len(run)) for run in runs])
 
 
 def _unpacked(data: bytes, length: int) -> tuple[int, ...] | None:
     """The packed row ids; None for a window that was recorded without them."""
     if not data or len(data) % 16:
         return None
-    runs = unpack(f"<{len(data) // 8}q", data)
-    rows: list[int] = []
-    for first, count in zip(runs[::2], runs[1::2], strict=True):
-        rows += range(first, first + count) if first else [0] * count
+    runs = iter_unpack("<2q", data)
+    rows = [row for first, count in runs for row in (range(first, first + count) if first else [0] * count)]
     return tuple(rows) if len(rows) == length else None
 
 
@@ -366,9 +345,7 @@ class Guards(TableAccess):
     def history(self, conversation_id: int) -> BudgetMemory | None:
         """A conversation's remembered budget; None when it never had one."""
         row = self._row("history", conversation_id=conversation_id)
-        if row is None:
-            return None
-        return BudgetMemory(HistoryBudget(*row[:5]), frame=row[5], frame_at=row[6], longest_reply=row[7])
+        return None if row is None else BudgetMemory(HistoryBudget(*row[:5]), *row[5:])
 
     def newest_histories(self, limit: int) -> list[tuple[int, HistoryBudget]]:
         """The most recently changed budgets, by conversation."""
@@ -499,6 +476,10 @@ class Prompts(TableAccess):
     newcomers: Sql[[int, str], frozenset[str]] = Sql("set", "conversation_id brief_id")
     #: A number that changes with each fold; 0 before the first.
     newest_fold: Sql[[int], int] = Sql("count", "conversation_id", "fold")
+    #: The evidence chosen since a fold, oldest first.
+    evidence: Sql[[int, int], list[EvidenceRow]] = Sql("records", "conversation_id fold", "", EvidenceRow)
+    #: What came after a brief: messages, their tokens, summaries.
+    since_brief: Sql[[str], tuple[int, int, int]] = Sql("row", "id", "since")
     #: Record that the user message for evidence is now stored.
     bind_evidence: Sql[[int, int], None] = Sql("run", "evidence_id message_id")
     #: The first user message after another message.
@@ -553,22 +534,6 @@ class Prompts(TableAccess):
         if brief.status == "active":
             self._run("supersede", conversation_id=conversation.id, id=brief.id, now=at)
 
-    def since_brief(self, brief: StoredBrief) -> tuple[int, int, int]:
-        """What came after a brief: messages, their tokens, summaries."""
-        at = row_time(brief.created_at) if brief.created_at else "1970-01-01"
-        last = json_object(brief.raw).get("lastSeq")
-        # one of another program says only which messages it covers
-        seq = last if isinstance(last, int) else brief.covered_message_seq or 0
-        return self._row("since", conversation_id=brief.conversation_id, seq=seq, at=at) or (0, 0, 0)
-
-    def evidence(self, conversation_id: int, fold: int) -> list[EvidenceRow]:
-        """The evidence chosen since a fold, oldest first."""
-        found = self._rows("evidence", conversation_id=conversation_id, fold=fold)
-        return [
-            EvidenceRow(id_, message_id, after_id, asked, _quotes(quotes), tokens, digest)
-            for id_, message_id, after_id, asked, quotes, tokens, digest in found
-        ]
-
     def add_evidence(self, conversation_id: int, fold: int, row: EvidenceRow, now: datetime) -> None:
         """Record evidence; deletes what was chosen before the newest fold, or for words that never came."""
         found = {"conversation_id": conversation_id, "fold": fold, "message_id": row.message_id}
@@ -596,11 +561,3 @@ class Prompts(TableAccess):
             pairs = {name: tuple((str(one), str(two)) for one, two in detail.get(name, ())) for name in _PAIRS}
             found.append(PromptRecord(id_, time_or_epoch(at), tokens, capacity, detail.get("kinds", {}), **pairs))
         return found[::-1]
-
-
-def _quotes(text: str) -> tuple[QuoteSpan, ...]:
-    """The quoted spans; empty when the row is damaged, which `lcm verify` reports."""
-    try:
-        return tuple(QuoteSpan(*values) for values in json.loads(text))
-    except (TypeError, ValueError):
-        return ()

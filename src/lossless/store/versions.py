@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from lossless.errors import ArchiveCorrupt, NotFound
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
+from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import TableAccess, by_ids, group_rows, load_queries, only
+from lossless.store.database import Sql, TableAccess, group_rows, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -24,7 +25,6 @@ from lossless.store.rows import (
     decompress_residual,
     pack_message,
     part_values,
-    storable_json,
     unpack_message,
     with_notes,
 )
@@ -173,6 +173,8 @@ class Versions(TableAccess):
     """Reads and writes of versions, and of the words of a row that is revised."""
 
     queries = load_queries("versions")
+    #: Messages of a scope that have separately indexed versions, newest first, below an id.
+    newest: Sql[[SearchScope, int | None, int], list[int]] = Sql("column", "where below limit")
 
     def __init__(self, database: Database, index: SearchIndex, search: FullTextSearch) -> None:
         super().__init__(database)
@@ -350,16 +352,12 @@ class Versions(TableAccess):
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
-        found = group_rows(self._rows("digests", by_ids(message_ids)), lambda digest: digest)
+        found = group_rows(self._rows("digests", ids=message_ids), lambda digest: digest)
         return {id_: set(digests) for id_, digests in found.items()}
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""
         return list(dict.fromkeys(self._column("having", **where.values, match=match, limit=limit)))
-
-    def newest(self, where: SearchScope, below: int | None = None, limit: int = _BATCH) -> list[int]:
-        """Messages of a scope that have separately indexed versions, newest first, below an id."""
-        return self._column("newest", **where.values, below=below, limit=limit)
 
     @property
     def any(self) -> bool:
@@ -425,8 +423,7 @@ class Versions(TableAccess):
         return len({digest for digest, *_ in copy.wordings(role, datetime.now(UTC))} - known)
 
     def _version_rows(self, message_ids: Sequence[int]) -> list[dict[str, Any]]:
-        names = ("message_id", *VERSION_COLUMNS)
-        return [dict(zip(names, row, strict=True)) for row in self._rows("of", self._seen(message_ids))]
+        return self._dicts("of", self._seen(message_ids))
 
     def _current(self, message_id: int, wanted: Role | None = None) -> tuple[Role, StoredWording]:
         row: Row = only(self._rows("wording", message_id=message_id), "message", message_id)

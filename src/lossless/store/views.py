@@ -7,7 +7,6 @@ from __future__ import annotations
 import json
 import time
 from dataclasses import asdict, dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import apsw
@@ -34,7 +33,6 @@ from lossless.store.context import context_item
 from lossless.store.database import (
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     column_time,
     conversation_range,
@@ -83,29 +81,8 @@ class ArchiveTotals:
 _BEGINNING = 1024
 #: All conversations. Ids are numbers, except in some read-only files, where they may be text.
 _ALL: dict[str, object] = {"first": -(2**63), "last": b""}
-#: The queries for the counts of conversations, and what one without rows has.
-_SIZES: dict[str, Row] = {
-    "message_sizes": (0, 0, None, None),
-    "summary_sizes": (0, 0, 0, None, None, None),
-    "in_context": (0, 0),
-}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
-
-
-#: The columns of rows that are only shown, by their query.
-_SHOWN = {
-    "context": "item_type count tokens",
-    "files": "count bytes latest_at",
-    "active_brief": (
-        "brief_id prompt token_count target_tokens covered_latest_at covered_message_seq created_at updated_at"
-    ),
-    "frontier": (
-        "session_file_path session_header_id last_seen_size last_seen_mtime_ms last_processed_offset "
-        "last_processed_entry_id last_processed_entry_hash fork_bounded fork_source_message_count "
-        "soft_reset_pruned_at updated_at"
-    ),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,6 +184,8 @@ class Listings(TableAccess):
     queries = load_queries("care", "listings", "details", "debts", "lineage", "outline")
     #: All summaries of a conversation, shallowest first, then by time.
     summary_shapes: Sql[[int], list[SummaryShape]] = Sql("records", "conversation_id", "shapes", SummaryShape)
+    #: Whether a summary is one of some others, or is under one of them at any depth.
+    is_below: Sql[[str, Iterable[str]], bool] = Sql("any", "id ids")
     #: Pairs of a summary and one of its sources, in order.
     summary_edges: Sql[[int], list[tuple[str, str]]] = Sql("rows", "conversation_id", "edges")
 
@@ -225,21 +204,12 @@ class Listings(TableAccess):
         return next(iter(self._conversations(self._rows("conversation_page", which))), None)
 
     def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
-        ids = by_ids(row[0] for row in found)
-        rows = {row[0]: row for row in self._rows("conversations", ids)}
-        counts = [({row[0]: row[1:] for row in self._rows(query, ids)}, none) for query, none in _SIZES.items()]
-        return [
-            record_from_row(
-                ConversationRow, (*rows[id_], changed, *chain(*(some.get(id_, none) for some, none in counts)))
-            )
-            for id_, _, changed in found
-            if id_ in rows
-        ]
+        page = [(id_, changed) for id_, _, changed in found]
+        return self._records(ConversationRow, "conversations", page=page)
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
-        row = self._row("message_sizes", by_ids([conversation_id]))
-        return (row[1], row[2]) if row else (0, 0)
+        return self._row("message_sizes", conversation_id=conversation_id) or (0, 0)
 
     def find(self, conversation_id: int | None = None, session_key: str | None = None) -> int | None:
         """The id of an existing conversation: by its id, or the active, else the newest of a session key."""
@@ -253,7 +223,7 @@ class Listings(TableAccess):
     ) -> Page[MessageRow]:  # fmt: skip
         """Messages of one conversation, newest first by seq, not by time."""
         values = asdict(span or TimeRange()) | {"conversation_id": conversation_id, "limit": limit + 1}
-        values |= {"roles": json.dumps(roles) if roles else None, "from_id": start.id if start else None}
+        values |= {"roles": roles or None, "from_id": start.id if start else None}
         ids = self._column("message_page", values)
         rows = self.messages_by_id(ids[:limit], whole=whole)
         if len(ids) <= limit:
@@ -274,7 +244,7 @@ class Listings(TableAccess):
 
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and their results, in order."""
-        return self._column("tool_calls", conversation_id=conversation_id, tools=json.dumps(tools), limit=limit)
+        return self._column("tool_calls", conversation_id=conversation_id, tools=tools, limit=limit)
 
     def tails(self, ids: Sequence[int], count: int, max_tokens: int | None = None) -> dict[int, list[MessageItem]]:
         """The fresh tails of some conversations, in order; reads little more than that."""
@@ -282,7 +252,7 @@ class Listings(TableAccess):
         wanted, limit = list(ids), max(count, 0) + 1
         while wanted:
             limit *= 2
-            rows = self._rows("newest_items", ids=json.dumps(wanted), count=limit)
+            rows = self._rows("newest_items", ids=wanted, count=limit)
             items = group_rows(reversed(rows), lambda *item: context_item(item))
             for id_ in wanted:
                 newest = items[id_]
@@ -299,7 +269,7 @@ class Listings(TableAccess):
     ) -> Page[SummaryRow]:  # fmt: skip
         """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
         values = conversation_range(conversation_id) | asdict(span or TimeRange()) | _behind(start)
-        shown = self.within if within is None else json.dumps(sorted(set(within)))
+        shown = self.within if within is None else sorted(set(within))
         values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": shown}
         found = self._rows("summary_page", values)
         return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
@@ -352,11 +322,11 @@ class Listings(TableAccess):
 
     def details(self, conversation_id: int) -> ConversationDetails:
         """Further records about a conversation."""
-        place = {"conversation_id": conversation_id}
+        place = conversation_range(conversation_id) | {"conversation_id": conversation_id, "limit": 1}
         return ConversationDetails(
             context=tuple(self._shown("context", place)),
             debt=self._record(CompactionDebt, "get", place),
-            telemetry=self._record(CacheTelemetry, "telemetry", place),
+            telemetry=next((record_from_row(CacheTelemetry, row[1:]) for row in self._rows("telemetry", place)), None),
             frontier=next(self._shown("frontier", place), None),
             brief_count=self._count("brief_count", place),
             active_brief=next(self._shown("active_brief", place), None),
@@ -364,16 +334,14 @@ class Listings(TableAccess):
             hidden=dict(self._rows("hidden", place)),
         )
 
-    def _shown(self, query: str, place: dict[str, int]) -> Iterator[dict[str, Any]]:
-        names = _SHOWN[query].split()
-        for row in self._rows(query, place):
-            yield {name: _shown_value(name, raw) for name, raw in zip(names, row, strict=True)}
+    def _shown(self, query: str, place: dict[str, object]) -> Iterator[dict[str, Any]]:
+        for row in self._dicts(query, place):
+            yield {name: _shown_value(name, raw) for name, raw in row.items()}
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        ids = self._column("newest_telemetry", limit=limit)
-        known = ((id_, self._record(CacheTelemetry, "telemetry", conversation_id=id_)) for id_ in ids)
-        return [(id_, seen) for id_, seen in known if seen is not None]
+        rows = self._rows("telemetry", _ALL | {"limit": limit})
+        return [(row[0], record_from_row(CacheTelemetry, row[1:])) for row in rows]
 
     def context_count(self, conversation_id: int) -> int:
         return self._count("context_count", conversation_id=conversation_id)
@@ -407,11 +375,7 @@ class Listings(TableAccess):
 
     def leaf_messages(self, summary_ids: Iterable[str]) -> dict[str, list[int]]:
         """The ids of the messages that each of some leaves was made of, in order."""
-        return dict(group_rows(self._rows("leaf_messages", by_ids(summary_ids)), lambda id_: id_))
-
-    def is_below(self, summary_id: str, tops: Iterable[str]) -> bool:
-        """Whether a summary is one of `tops`, or is under one of them at any depth."""
-        return self._row("is_below", **by_ids(tops), id=summary_id) is not None
+        return dict(group_rows(self._rows("leaf_messages", ids=summary_ids), lambda id_: id_))
 
     def message_places(self, message_ids: Iterable[int]) -> dict[int, tuple[int, int]]:
         """Conversation and seq of messages; unknown ids are left out."""

@@ -28,7 +28,6 @@ from lossless.store.bundles import (
     SUMMARY_COLUMNS,
     Bundle,
     MessageKey,
-    fit_columns,
     fit_row,
     is_stale_mark,
     is_version,
@@ -333,7 +332,7 @@ def _bundle(path: Path, block: ConversationBlock) -> Bundle:
         if type_ == "conversation":
             conversation = dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(restore_row(values))
         elif type_ == "message":
-            keys.append(message_key(fit_columns(KEY_COLUMNS, map(values.get, KEY_COLUMNS))))
+            keys.append(message_key(fit_row({name: values.get(name) for name in KEY_COLUMNS})))
         elif type_ == "summary":
             summaries.append(dict.fromkeys(SUMMARY_COLUMNS) | fit_row(restore_row(values)))
         else:

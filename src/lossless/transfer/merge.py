@@ -404,7 +404,7 @@ class Merger:
         return there <= known | set(plan.names.values()) and hidden <= theirs
 
     def _new_pins(self, plan: merge_plan.ImportPlan) -> list[RowValues]:
-        pinned = set() if plan.target is None else self._writer.pinned(plan.target)
+        pinned = set() if plan.target is None else set(self._writer.pinned(plan.target))
         rows = plan.bundle.tables.get("pins", ())
         return [row for row in rows if (plan.messages.get(row["message_id"]), row["content"]) not in pinned]
 

@@ -305,7 +305,7 @@ def focus_status(parts: EngineParts, session: SessionRef | int) -> FocusStatus |
         found = briefs.newest_briefs(conversation_id)
         if not found:
             return None
-        messages, tokens, summaries = briefs.since_brief(found[0])
+        messages, tokens, summaries = briefs.since_brief(found[0].id)
         now = context_hash(archive, archive.context.items(conversation_id))
     return FocusStatus(found[0], messages, tokens, summaries, now != found[0].context_hash)
 

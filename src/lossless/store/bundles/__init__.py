@@ -7,17 +7,18 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import chain, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, part_id
-from lossless.store.database import Sql, TableAccess, by_ids, column_text, group_rows, load_queries
+from lossless.store.database import Sql, TableAccess, column_text, group_dicts, group_rows, load_queries
 from lossless.store.messages import index_digest, indexed_text
-from lossless.store.migrate import added_tables, base_columns
+from lossless.store.migrate import affinity, base_columns, base_tables, own_tables, table_columns
 from lossless.store.rows import DIGESTED_PART_COLUMNS, PartRow, digested_part, message_digest, unpack_message
-from lossless.store.versions import VERSION_COLUMNS, MessageCopy, StoredWording
+from lossless.store.versions import MessageCopy, StoredWording
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -29,23 +30,14 @@ if TYPE_CHECKING:
 #: Larger counts are nonsense, and their sums would overflow.
 _MOST = 1 << 40
 _LARGEST = 1 << 62
-_COUNTS = frozenset(
-    ("token_count", "descendant_count", "descendant_token_count", "source_message_token_count", "target_tokens",
-     "byte_size", "line_count", "tokens")
-)  # fmt: skip
-_NUMBERS = frozenset(
-    ("seq", "depth", "ordinal", "active", "claimed", "preamble", "is_ignored", "is_synthetic", "step_tokens_in",
-     "step_tokens_out", "compaction_auto", "covered_message_seq", "last_seen_size", "last_seen_mtime_ms",
-     "last_processed_offset", "fork_bounded", "fork_source_message_count", "pending", "running", "token_budget",
-     "current_token_count", "projected_token_count", "raw_tokens_outside_tail", "context_fresh_tail_count",
-     "context_leaf_chunk_tokens", "retry_attempts", "maintenance_revision", "last_observed_cache_read",
-     "last_observed_cache_write", "last_observed_prompt_token_count", "consecutive_cold_observations",
-     "turns_since_leaf_compaction", "tokens_accumulated_since_leaf_compaction", "turn", "start", "end", "escalation")
-)  # fmt: skip
+#: Numbers that another program keeps under names of its own.
+_FOREIGN_NUMBERS = ("tokens", "turn", "start", "end", "escalation")
 
 
-_IDS = frozenset(("message_id", "conversation_id"))
-_INTEGERS = _COUNTS | _NUMBERS | _IDS
+def _number(value: Any) -> int:
+    if isinstance(value, int | float) and abs(value) < _MOST:
+        return int(value)
+    return _MOST if isinstance(value, int) and value > 0 else 0
 
 
 def is_version(value: object) -> bool:
@@ -66,16 +58,6 @@ def is_stale_mark(value: object) -> bool:
     return isinstance(value, list | tuple) and len(value) == 2 and isinstance(value[0], int | str)
 
 
-def _number(value: Any) -> int:
-    if isinstance(value, int | float) and abs(value) < _MOST:
-        return int(value)
-    return _MOST if isinstance(value, int) and value > 0 else 0
-
-
-def _count(value: Any) -> int:
-    return min(max(_number(value), 0), _MOST)
-
-
 def _id(value: Any) -> Any:
     kind = type(value)
     return value if kind is str or (kind is int and abs(value) < _LARGEST) else column_text(value)
@@ -87,44 +69,44 @@ def _list(fit: Callable[[Any], Any], accepts: Callable[[object], bool] = lambda 
     )
 
 
-#: How a value is fitted to a column that is not of text.
-_FITS: dict[str, Callable[[Any], Any]] = (
-    dict.fromkeys(_COUNTS, _count)
-    | dict.fromkeys(_NUMBERS, _number)
-    | dict.fromkeys(_IDS, _id)
-    | dict.fromkeys(("messages", "sources", "part_ids", "part_sessions"), _list(_id))
-    | dict.fromkeys(("fingerprint", "skeleton"), lambda value: value if type(value) is bytes else None)
-    | dict.fromkeys(
-        ("step_cost", "context_threshold"),
-        lambda value: float(value) if type(value) in (int, float) and abs(value) < _MOST else None,
-    )
-    | {
-        "parts": _list(lambda part: part),
+@cache
+def _fits() -> dict[str, Callable[[Any], Any]]:
+    """How a value is fitted to a column that is not of text, in lossless-claw's tables and our own of a message."""
+    tables = (*base_tables().values(), own_tables()["message_extras"])
+    kinds = {column.name: affinity(column.type) for columns in tables for column in columns.values()}
+    by_kind: dict[str, Callable[[Any], Any]] = {
+        "INTEGER": _number,
+        "BLOB": lambda value: value if type(value) is bytes else None,
+        "REAL": lambda value: float(value) if type(value) in (int, float) and abs(value) < _MOST else None,
+    }
+    fits = {name: by_kind[kind] for name, kind in kinds.items() if kind in by_kind}
+    fits |= dict.fromkeys(_FOREIGN_NUMBERS, _number)
+    for name in fits:
+        if fits[name] is _number and name.endswith(("count", "tokens", "_size")):
+            fits[name] = lambda value: max(_number(value), 0)
+    fits |= dict.fromkeys(("message_id", "conversation_id"), _id)
+    fits |= dict.fromkeys(("messages", "sources", "part_ids", "part_sessions"), _list(_id))
+    fits["parts"] = _list(lambda part: part)
+    return fits | {
         "versions": _list(lambda version: version, is_version),
         "stale": _list(lambda mark: mark, is_stale_mark),
     }
-)
 
 
 def fit_value(name: str, value: Any) -> Any:
     """A value that is valid in a column of this name."""
-    return None if value is None else _FITS.get(name, column_text)(value)
-
-
-def fit_columns(columns: Iterable[str], values: Iterable[Any]) -> dict[str, Any]:
-    """A row of values that are valid in these columns."""
-    return {
-        name: value
-        if value is None
-        or (type(value) is str and name not in _FITS)
-        or (type(value) is int and name in _INTEGERS and 0 <= value < _MOST)
-        else fit_value(name, value)
-        for name, value in zip(columns, values, strict=True)
-    }
+    return None if value is None else _fits().get(name, column_text)(value)
 
 
 def fit_row(values: dict[str, Any]) -> dict[str, Any]:
-    return fit_columns(values.keys(), values.values())
+    """A row of values that are valid in their columns."""
+    fits = _fits()
+    return {
+        name: value
+        if value is None or (type(value) is str and name not in fits)
+        else fits.get(name, column_text)(value)
+        for name, value in values.items()
+    }
 
 
 def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
@@ -140,26 +122,20 @@ def fit_scalars(values: dict[str, Any]) -> dict[str, Any]:
 RowValues: TypeAlias = dict[str, Any]
 #: A message's id in its file; text in early files of other programs.
 MessageId: TypeAlias = int | str
-_MIGRATE = load_queries("migrate")
 _PAGE = 1000
 MESSAGE_COLUMNS = (
     "message_id", "seq", "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata",
     "transcript_entry_id", "created_at", "large_content", "stable_event_key",
 )  # fmt: skip
 KEY_COLUMNS = (
-    "message_id", "seq", "role", "identity_hash", "created_at", "transcript_entry_id", "stable_event_key",
-    "token_count", "content",
+    "message_id", "seq", "identity_hash", "created_at", "transcript_entry_id", "stable_event_key", "token_count",
+    "role", "content",
 )  # fmt: skip
+_OWNER = "conversation_id"
 EXTRA_COLUMNS = ("fingerprint", "claimed", "preamble", "format", "skeleton")
-CONVERSATION_COLUMNS = (
-    "conversation_id", "session_id", "session_key", "active", "archived_at", "archive_cause", "title",
-    "bootstrapped_at", "created_at", "updated_at",
-)  # fmt: skip
-SUMMARY_COLUMNS = (
-    "summary_id", "kind", "depth", "content", "token_count", "earliest_at", "latest_at", "descendant_count",
-    "descendant_token_count", "source_message_token_count", "created_at", "file_ids", "model",
-)  # fmt: skip
-CONTEXT_COLUMNS = ("ordinal", "item_type", "message_id", "summary_id", "created_at")
+CONVERSATION_COLUMNS = base_columns("conversations")
+SUMMARY_COLUMNS = base_columns("summaries", but=_OWNER)
+CONTEXT_COLUMNS = base_columns("context_items", but=_OWNER)
 #: Other tables of a conversation, and the order of their rows.
 SIDE_TABLES = {
     "large_files": "file_id", "focus_briefs": "brief_id", "pins": "pin_id", "hidden_items": "item",
@@ -169,13 +145,16 @@ SIDE_TABLES = {
     "conversation_extras": "conversation_id", "conversation_bootstrap_state": "conversation_id",
     "conversation_compaction_telemetry": "conversation_id", "conversation_compaction_maintenance": "conversation_id",
 }  # fmt: skip
+#: Tables of rows that belong to rows of the others: these, the column with their key, and the order.
+_LINKED_TABLES = {
+    "focus_brief_sources": ("focus_briefs", "brief_id", "brief_id, ordinal, summary_id"),
+    "former_summaries": ("context_log", "log_id", "log_id, summary_id"),
+}
+_BY_OWNER = f"{_OWNER} = :{_OWNER}"
 #: Our own tables: lossless-claw has none of them, and later versions of ours may add columns.
-OWN_TABLES = tuple(table for table in SIDE_TABLES if table in added_tables())
+OWN_TABLES = tuple(table for table in SIDE_TABLES if table in own_tables())
 #: Remains of permanently deleted conversations; not part of any conversation.
 PRUNED_TABLE = "pruned_histories"
-FORMER_SUMMARY_COLUMNS = ("log_id", "summary_id", "state")
-STALE_SUMMARY_COLUMNS = ("summary_id", "message_id", "at")
-BRIEF_SOURCE_COLUMNS = ("brief_id", "summary_id", "ordinal", "role", "created_at")
 
 
 class MessageKey(NamedTuple):
@@ -234,52 +213,47 @@ class BundleReader(TableAccess):
 
     def __init__(self, database: Database) -> None:
         self._db = database
-        columns = {str(row[0]) for row in database.rows("SELECT name FROM pragma_table_info('message_parts', 'main')")}
-        self._part_columns = columns or set(base_columns("message_parts"))
-        #: Whether the file records contexts at all.
-        self.has_contexts = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_items'"))
-        #: Whether it has a context log, like our archives.
-        self.has_log = bool(database.rows("SELECT 1 FROM main.sqlite_master WHERE name = 'context_log'"))
+        tables = set(self._column("tables"))
+        self._part_columns = set(self._column("part_columns")) or set(base_columns("message_parts"))
+        #: Whether the file records contexts at all, and whether it has a context log, like our archives.
+        self.has_contexts, self.has_log = "context_items" in tables, "context_log" in tables
 
     def conversations(self) -> list[RowValues]:
-        return _dicts(CONVERSATION_COLUMNS, self._rows("conversations"))
+        return list(map(fit_row, self._dicts("conversations")))
 
     def bundle(self, conversation: RowValues) -> Bundle:
         """A whole conversation; its messages are read on demand."""
         place = {"conversation_id": conversation["conversation_id"]}
-        tables: dict[str, list[RowValues]] = {}
-        for table, order in SIDE_TABLES.items():
-            columns = side_columns(self._db, table)
-            rows = self._db.rows(_select(table, columns, order), place)
-            is_own = table in OWN_TABLES
-            tables[table] = [dict(zip(columns, row, strict=True)) for row in rows] if is_own else _dicts(columns, rows)
-        briefs = by_ids(brief["brief_id"] for brief in tables["focus_briefs"])
-        tables["focus_brief_sources"] = _dicts(BRIEF_SOURCE_COLUMNS, self._rows("brief_sources", briefs))
-        logs = by_ids(row["log_id"] for row in tables["context_log"])
-        tables["former_summaries"] = _dicts(FORMER_SUMMARY_COLUMNS, self._rows("former_summaries", logs))
-        items = self._db.rows(_select("context_items", CONTEXT_COLUMNS, "ordinal"), place)
+        tables = {table: self._table(table, order, place) for table, order in SIDE_TABLES.items()}
+        for table, (owner, key, order) in _LINKED_TABLES.items():
+            where = f"{key} IN (SELECT {key} FROM {owner} WHERE {_BY_OWNER})"
+            tables[table] = self._table(table, order, place, where)
         # without gaps: lossless-claw 1.0 cannot compact across one
-        context = [item | {"ordinal": n} for n, item in enumerate(_dicts(CONTEXT_COLUMNS, items))]
+        context = [item | {"ordinal": n} for n, item in enumerate(self._table("context_items", "ordinal", place))]
         id_ = conversation["conversation_id"]
         return Bundle(conversation, self.keys(id_), lambda: self.messages(id_), self.summaries(id_), context, tables)
 
+    def _table(self, table: str, order: str, place: RowValues, where: str = _BY_OWNER) -> list[RowValues]:
+        """The rows of one of the other tables, without the conversation's number."""
+        columns = base_columns(table) if table in base_tables() else table_columns(self._db, table)
+        shown = ", ".join(name for name in columns if name != _OWNER)
+        rows = self._db.dicts(f"SELECT {shown} FROM {table} WHERE {where} ORDER BY {order}", place)
+        return rows if table in OWN_TABLES else list(map(fit_row, rows))
+
     def pruned(self, sessions: Collection[str] = ()) -> list[RowValues]:
         """Remains of deleted conversations; optionally only those with one of these keys or ids."""
-        columns = side_columns(self._db, PRUNED_TABLE)
-        found = self._db.rows(f"SELECT {', '.join(columns)} FROM {PRUNED_TABLE} ORDER BY number")
-        return select_pruned([dict(zip(columns, row, strict=True)) for row in found], sessions)
+        return select_pruned(self._dicts("pruned"), sessions)
 
     def keys(self, conversation_id: MessageId) -> list[MessageKey]:
-        rows = self._rows("keys", conversation_id=conversation_id)
-        return [message_key(fit_columns(KEY_COLUMNS, row)) for row in rows]
+        return [message_key(fit_row(row)) for row in self._dicts("keys", conversation_id=conversation_id)]
 
     def messages(self, conversation_id: MessageId) -> Iterator[list[RowValues]]:
         """The messages of a conversation in order, in batches, with their parts."""
         rows = self._stream("messages", conversation_id=conversation_id)
-        while page := _dicts((*MESSAGE_COLUMNS, *EXTRA_COLUMNS), islice(rows, _PAGE)):
+        names = (*MESSAGE_COLUMNS, *EXTRA_COLUMNS)
+        while page := [fit_row(dict(zip(names, row, strict=True))) for row in islice(rows, _PAGE)]:
             ids = [message["message_id"] for message in page]
-            parts, found = self._parts(ids), self._rows("versions", by_ids(ids))
-            versions = group_rows(found, lambda *row: dict(zip(VERSION_COLUMNS, row, strict=True)))
+            parts, versions = self._parts(ids), group_dicts(self._dicts("versions", ids=ids), "message_id")
             for message in page:
                 message["content"] = message["content"] or ""
                 message["parts"] = parts.get(message["message_id"], [])
@@ -295,7 +269,7 @@ class BundleReader(TableAccess):
             f"SELECT {', '.join(columns)} FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))"
             f" ORDER BY message_id, {'ordinal' if 'ordinal' in columns else 'rowid'}"
         )
-        for row in self._db.rows(sql, by_ids(ids)):
+        for row in self._db.rows(sql, {"ids": ids}):
             part = fit_row({name: value for name, value in zip(columns, row, strict=True) if value is not None})
             siblings = found[part.pop("message_id")]
             part.setdefault("ordinal", len(siblings))
@@ -304,17 +278,18 @@ class BundleReader(TableAccess):
 
     def summaries(self, conversation_id: MessageId) -> list[RowValues]:
         """The summaries of a conversation, shallowest first, each with the ids of its messages and sources."""
-        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("summaries", conversation_id=conversation_id)))
+        return self._linked(self._dicts("summaries", conversation_id=conversation_id))
 
     def all_summaries(self) -> list[RowValues]:
         """The summaries of all conversations, and those without one."""
-        return self._linked(_dicts(SUMMARY_COLUMNS, self._rows("all_summaries")))
+        return self._linked(self._dicts("all_summaries"))
 
     def moved(self, conversation_id: MessageId) -> dict[int, bool]:
         """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
         return {id_: bool(logged) for id_, logged in self._rows("moved", conversation_id=conversation_id)}
 
-    def _linked(self, found: list[RowValues]) -> list[RowValues]:
+    def _linked(self, rows: Iterable[RowValues]) -> list[RowValues]:
+        found = list(map(fit_row, rows))
         ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
         messages, sources = (
             group_rows(self._rows(query, ids), lambda linked: fit_value("message_id", linked))
@@ -336,7 +311,7 @@ def insert_rows(database: Database, table: str, rows: Sequence[RowValues]) -> No
     if not rows:
         return
     given = set[str]().union(*rows)
-    used = [name for name in database.column(_MIGRATE["columns"], {"table": table}) if name in given]
+    used = [name for name in table_columns(database, table) if name in given]
     sql = f"INSERT INTO {table} ({', '.join(used)}) VALUES ({', '.join('?' * len(used))})"
     database.run_many(sql, [tuple(map(one.get, used)) for one in rows])
 
@@ -346,26 +321,10 @@ def select_pruned(rows: Iterable[RowValues], sessions: Collection[str]) -> list[
     return [row for row in rows if not sessions or {row.get("session_key"), row.get("header_id")} & set(sessions)]
 
 
-def side_columns(database: Database, table: str) -> tuple[str, ...]:
-    """The columns of one of the other tables of a conversation, without the conversation's number."""
-    is_own = table in OWN_TABLES or table == PRUNED_TABLE
-    columns = database.column(_MIGRATE["columns"], {"table": table}) if is_own else base_columns(table)
-    return tuple(name for name in columns if name != "conversation_id")
-
-
-def _select(table: str, columns: tuple[str, ...], order: str) -> str:
-    return f"SELECT {', '.join(columns)} FROM {table} WHERE conversation_id = :conversation_id ORDER BY {order}"
-
-
-def _dicts(columns: tuple[str, ...], rows: Iterable[tuple[Any, ...]]) -> list[RowValues]:
-    """Rows of tables that other programs write, each value converted for its column."""
-    return [fit_columns(columns, row) for row in rows]
-
-
 def stale_rows(summaries: Iterable[RowValues]) -> list[RowValues]:
     """The rows that record changes to summarised messages since the summaries were written."""
     marks = [(one["summary_id"], *mark) for one in summaries for mark in one.get("stale", ())]
-    return [dict(zip(STALE_SUMMARY_COLUMNS, mark, strict=True)) for mark in marks]
+    return [{"summary_id": id_, "message_id": message_id, "at": at} for id_, message_id, at in marks]
 
 
 def insert_summaries(database: Database, conversation_id: object, summaries: Sequence[RowValues]) -> None:
@@ -405,17 +364,16 @@ class BundleWriter(BundleReader):
 
     hidden: Sql[[int], dict[int | str, str]] = Sql("pairs", "conversation_id")
     turn_keys: Sql[[int], frozenset[str]] = Sql("set", "conversation_id")
+    #: Conversations that a key and a run id may refer to.
+    candidates: Sql[[str | None, str], list[RowValues]] = Sql("dicts", "session_key session_id")
+    has_active: Sql[[str | None], bool] = Sql("any", "session_key", "is_active")
+    #: What is pinned: a message, or a text.
+    pinned: Sql[[int], list[tuple[int | None, str | None]]] = Sql("rows", "conversation_id")
     next_places: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id", "next_message")
 
     def __init__(self, archive: Archive) -> None:
         super().__init__(archive.database)
         self._archive = archive
-
-    def candidates(self, session_key: str | None, session_id: str) -> list[RowValues]:
-        """Conversations that a key and a run id may refer to."""
-        found = self._rows("candidates", session_key=session_key, session_id=session_id)
-        names = ("conversation_id", "session_id", "session_key", "created_at")
-        return [dict(zip(names, row, strict=True)) for row in found]
 
     def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
         """Whether a conversation can have these numbers here."""
@@ -423,26 +381,19 @@ class BundleWriter(BundleReader):
             return False
         if self._row("conversation_there", conversation_id=conversation_id):
             return False
-        return self._count("taken_messages", by_ids(message_ids)) == 0
+        return self._count("taken_messages", ids=message_ids) == 0
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
-        return dict(self._rows(f"taken_{what}", by_ids(ids)))
+        return dict(self._rows(f"taken_{what}", ids=ids))
 
     def numbers(self, table: str, given: Sequence[Any]) -> list[int]:
         """Numbers for new rows of `pins` or `context_log`: their own when all are free, else the next ones."""
         is_usable = all(type(number) is int and number > 0 for number in given) and len(set(given)) == len(given)
-        if is_usable and not self._count(f"taken_{table}", by_ids(given)):
+        if is_usable and not self._count(f"taken_{table}", ids=given):
             return list(given)
         first = self._count("next_number", table=table)
         return list(range(first, first + len(given)))
-
-    def has_active(self, session_key: str | None) -> bool:
-        return self._row("is_active", session_key=session_key) is not None
-
-    def pinned(self, conversation_id: int) -> set[tuple[int | None, str | None]]:
-        """What is pinned: a message, or a text."""
-        return set(self._rows("pinned", conversation_id=conversation_id))
 
     def put_conversation(self, values: RowValues) -> int:
         """Add a conversation; without a number it gets the next one."""
@@ -478,7 +429,7 @@ class BundleWriter(BundleReader):
         """The parts of each message under ids that are free here."""
         given = [part.get("part_id") for message in messages for part in message["parts"]]
         ours = {id_ for id_ in given if not isinstance(id_, str) or id_.replace(".", "", 1).isdigit()}
-        taken = set(self._column("taken_parts", ids=json.dumps([id_ for id_ in given if id_ not in ours])))
+        taken = set(self._column("taken_parts", ids=[id_ for id_ in given if id_ not in ours]))
 
         def named(message_id: int, part: RowValues) -> RowValues:
             id_ = part.get("part_id")
@@ -495,8 +446,7 @@ class BundleWriter(BundleReader):
         insert_summaries(self._db, conversation_id, summaries)
         insert_rows(self._db, "stale_summaries", stale_rows(summaries))
         for one in summaries:
-            self._archive.index.put_summary(one["summary_id"], one["content"])
-            self._archive.index.put_upstream_summary(one["summary_id"], one["content"])
+            self._archive.index.write_summary(one["summary_id"], one["content"])
 
     def set_context(self, conversation_id: int, items: Sequence[RowValues]) -> None:
         self._run("clear_context", conversation_id=conversation_id)
@@ -504,8 +454,7 @@ class BundleWriter(BundleReader):
 
     def put_beside(self, table: str, conversation_id: int, values: Sequence[RowValues]) -> None:
         """Add rows to one of the other tables."""
-        is_linked = table in ("focus_brief_sources", "former_summaries")  # they have no conversation of their own
-        rows = values if is_linked else [one | {"conversation_id": conversation_id} for one in values]
+        rows = values if table in _LINKED_TABLES else [one | {"conversation_id": conversation_id} for one in values]
         insert_rows(self._db, table, rows)
 
     def lacks_pruned(self, row: RowValues) -> bool:
@@ -554,13 +503,8 @@ def _extras(message: RowValues, decoded: Message, text: str, parts: list[RowValu
 
 def part_rows(message: RowValues) -> tuple[PartRow, ...]:
     """The parts of a message as they are stored."""
-    return tuple([
-        PartRow(
-            part["ordinal"], part["part_type"], part.get("text_content"), part.get("tool_call_id"),
-            part.get("tool_name"), part.get("tool_input"), part.get("tool_output"), part.get("metadata") or "{}",
-        )
-        for part in message["parts"]
-    ])  # fmt: skip
+    *names, last = PartRow._fields
+    return tuple([PartRow._make((*map(part.get, names), part.get(last) or "{}")) for part in message["parts"]])
 
 
 def message_copy(message: RowValues, *, is_other: bool) -> MessageCopy:

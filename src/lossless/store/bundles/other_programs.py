@@ -16,7 +16,15 @@ from lossless.model.paths import expand_path, make_private_folder
 from lossless.model.search_text import index_text_of
 from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
-from lossless.store.database import Database, TableAccess, by_ids, column_text, group_rows, load_queries, load_schema
+from lossless.store.database import (
+    Database,
+    TableAccess,
+    column_text,
+    group_dicts,
+    group_rows,
+    load_queries,
+    schema_statements,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -166,9 +174,9 @@ class ClawFile(TableAccess):
         self._db, self._ours = Database(str(path)), ours
 
     def create(self) -> None:
-        statements = [line for file in ("base", "indexes") for line in migrate.split_script(load_schema(file))]
+        statements = [*schema_statements("base"), *schema_statements("indexes")]
         statements += [sql for name, sql in _CLAW_QUERIES.items() if name.startswith("create.")]
-        additions = migrate.split_script(load_schema("additions")) if self._ours else []
+        additions = schema_statements("additions") if self._ours else []
         for statement in [*statements, *filter(_KEPT.search, additions)]:
             self._db.run(statement)
         for step, version in migrate.KNOWN_STEPS.items():
@@ -287,10 +295,10 @@ class RemnicFile(TableAccess):
         """Summaries by id: their session, and their parent."""
         if not self.has("lcm_summary_nodes"):
             return {}
-        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", by_ids(ids))}
+        return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", ids=ids)}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", by_ids(message_ids)))
+        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", ids=message_ids))
 
     def next_message(self) -> int:
         return (self._count("next_message") if self.has("lcm_messages") else 0) or 1
@@ -337,24 +345,21 @@ class RemnicFile(TableAccess):
 
     def rows(self, session_id: str) -> list[bundles.RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
-        names = ("id", "turn", "role", "tokens", "created_at", "metadata")
-        return [_row(names, row) for row in self._rows("session_rows", session_id=session_id)]
+        return [_row(row) for row in self._dicts("session_rows", session_id=session_id)]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[bundles.RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
         has_parts = self.has("lcm_message_parts")
-        names = ("ordinal", "kind", "payload", "tool_name", "file_path", "created_at")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
-            values = by_ids(some)
+            values = {"ids": some}
             contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            parts = group_rows((self._rows("parts_of", values) if has_parts else []), lambda *row: _row(names, row))
+            parts = group_dicts(map(_row, self._dicts("parts_of", values) if has_parts else []), "message_id")
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[bundles.RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
-        names = ("id", "depth", "parent_id", "text", "tokens", "start", "end", "escalation", "created_at")
-        found = [_row(names, row) for row in self._rows("session_nodes", session_id=session_id)]
+        found = [_row(row) for row in self._dicts("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
         edges = self._links("edges", "lcm_x_edges", ids)
         messages = self._links("summary_messages", "lcm_x_summary_messages", ids)
@@ -363,7 +368,7 @@ class RemnicFile(TableAccess):
         return found
 
     def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
-        return dict(group_rows(self._rows(query, by_ids(ids)), lambda linked: linked)) if self.has(table) else {}
+        return dict(group_rows(self._rows(query, ids=ids), lambda linked: linked)) if self.has(table) else {}
 
     def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""
@@ -386,6 +391,6 @@ class RemnicFile(TableAccess):
         return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
-def _row(names: tuple[str, ...], row: Sequence[Any]) -> bundles.RowValues:
-    """A Remnic row; ids are unchanged."""
-    return bundles.fit_columns(names, row) | ({"id": row[0]} if names[0] == "id" else {})
+def _row(values: dict[str, Any]) -> bundles.RowValues:
+    """A Remnic row; its id is unchanged."""
+    return bundles.fit_row(values) | {name: values[name] for name in ("id",) if name in values}

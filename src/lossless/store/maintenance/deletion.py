@@ -22,7 +22,6 @@ from lossless.store.database import (
     Database,
     Sql,
     TableAccess,
-    by_ids,
     column_texts,
     column_time,
     load_queries,
@@ -132,7 +131,7 @@ class ArchiveRemover(TableAccess):
         Digests of their messages stay, so that transcripts do not import them again.
         """
         TranscriptRecords(self._db).bury(conversation_ids, now)
-        ids = by_ids(conversation_ids)
+        ids = {"ids": conversation_ids}
         lent = [(n, *place) for n, place in enumerate(self._rows("unindexed_references"))]
         for n, table, column in lent:
             self._db.run(f'CREATE INDEX "lossless_prune_{n}" ON "{table}" ("{column}")')
@@ -196,7 +195,7 @@ class ArchiveRemover(TableAccess):
 
     def alike(self, prints: Iterable[bytes]) -> list[tuple[int, int, bytes]]:
         """All messages with one of these fingerprints, with their conversations."""
-        return self._rows("alike", prints=json.dumps([print_.hex() for print_ in prints]))
+        return self._rows("alike", prints=[print_.hex() for print_ in prints])
 
     def rewrite_cells(self, change: CutText, *, dry_run: bool = False) -> Iterator[tuple[str, str | None]]:
         """Apply `change` to every text outside of messages and summaries, in tables of any program.
@@ -242,12 +241,12 @@ class ArchiveRemover(TableAccess):
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
         """Remove what was derived from forgotten messages: briefs, summaries that undo would restore, titles."""
-        ids = by_ids(conversation_ids)
+        ids = {"ids": conversation_ids}
         self._run("empty_briefs", ids | {"mark": FORGOTTEN})
         if titles:
             self._run("empty_titles", ids | {"mark": FORGOTTEN})
             self._run("drop_records", ids)
-        for log_id, summary_id, state in self._rows("former", by_ids(summary_ids)):
+        for log_id, summary_id, state in self._rows("former", ids=summary_ids):
             kept = json.loads(state)
             kept["row"]["content"] = FORGOTTEN
             self._run("set_former", log_id=log_id, summary_id=summary_id, state=json.dumps(kept, separators=(",", ":")))
@@ -264,14 +263,14 @@ class ArchiveRemover(TableAccess):
                 if row is None or abs(row) in gone or not row:
                     pieces[n] = bytes(_PRINT)
             self._archive.ingest.set_window(id_, replace(mark, chain=b"".join(pieces)), now)
-        ids = by_ids(conversation_ids)
+        ids = {"ids": conversation_ids}
         for name in ("drop_second_keys", "forget_key_digests", "forget_entry_hashes", "forget_context_tokens"):
             self._run(name, ids)
         if self._row("has_advancements") is not None:
             self._run("forget_advancements", ids)
         for id_, entry_id in self._rows("last_entries", ids):
             self._run("set_last_entry", id=id_, entry_id=without_words_digest(entry_id))
-        for id_, entry_id in self._rows("entries", ids=json.dumps(sorted(gone))):
+        for id_, entry_id in self._rows("entries", ids=sorted(gone)):
             if (line := without_words_digest(entry_id)) == entry_id:
                 continue
             if not self._changed("set_entry", id=id_, entry_id=line):  # another file has such a line, too
@@ -299,7 +298,7 @@ class ArchiveRemover(TableAccess):
 
     def set_pending(self, paths: Sequence[str]) -> None:
         """Record that rows are being rewritten, and which payloads to delete, including those of an interrupted run."""
-        self._run("set_pending", value=json.dumps(list(dict.fromkeys([*(self.pending or ()), *paths]))))
+        self._run("set_pending", value=dict.fromkeys([*(self.pending or ()), *paths]))
 
     def write_anew(self) -> str | None:
         """Vacuum the file and truncate its log; returns why that was not possible, or None."""

@@ -23,16 +23,14 @@ from lossless.store.database import (
     PASSAGE_BASE,
     Sql,
     TableAccess,
-    by_ids,
     column_text,
     column_time,
     group_rows,
     load_queries,
-    load_schema,
+    schema_statements,
 )
 from lossless.store.files import payload_digest
 from lossless.store.messages import SearchIndex, index_digest, index_pieces
-from lossless.store.migrate import split_script
 from lossless.store.rows import RowDigests
 
 if TYPE_CHECKING:
@@ -79,13 +77,13 @@ def varint(data: bytes, at: int) -> tuple[int, int]:
 
 def _scratch_index() -> apsw.Connection:
     connection = apsw.Connection(":memory:")
-    for statement in split_script(load_schema("additions")):
+    for statement in schema_statements("additions"):
         if statement.startswith("CREATE VIRTUAL TABLE IF NOT EXISTS message_index "):
             connection.execute(statement)
     return connection
 
 
-def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> list[bytes]:
+def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> dict[int, bytes]:
     """SQLite's size record of each of these rows in an index, which count in the totals."""
     connection, queries = _scratch_index(), VerifyReads.queries
     with connection:
@@ -94,7 +92,7 @@ def _expected_sizes(texts: Sequence[tuple[int, str]], totals: WordTotals) -> lis
     counted: list[tuple[Any, ...]] = connection.execute(queries["message_index_counts"]).fetchall()
     totals.add(connection.execute(queries["sums"]).fetchall(), counted[0][0] if counted and texts else None)
     sizes: dict[Any, Any] = dict(list[Any](connection.execute(queries["scratch_sizes"])))
-    return [sizes[id_] for id_, _ in texts]
+    return {id_: sizes[id_] for id_, _ in texts}
 
 
 _VERSIONS = load_queries("versions")
@@ -294,7 +292,7 @@ class VerifyReads(TableAccess):
                     found = [("", str(error))]
                 lawful: Collection[object] = ()
                 if found and name == "ingest_state.tokens":  # lossless-claw changed summaries, and so sizes
-                    lawful = self._column("conversations_of", by_ids(sorted(self.rewritten())))
+                    lawful = self._column("conversations_of", ids=sorted(self.rewritten()))
                 for id_, detail in found:
                     if id_ not in lawful:
                         yield _problem(table, str(id_), detail)
@@ -342,7 +340,7 @@ class VerifyReads(TableAccess):
             for place in zip_longest((derived.message_id, *derived.further)[: len(some)], some)
         ]
         known = [(_NOWHERE + n if id_ is None else id_, body) for n, (id_, (_, body)) in enumerate(places)]
-        sizes = iter(_expected_sizes(known, totals))
+        sizes = iter(_expected_sizes(known, totals).values())
         for (derived, _), some in zip(texts, pieces, strict=True):
             expected = [(start, len(body), next(sizes)) for start, body in some]
             id_ = str(derived.message_id)
@@ -357,9 +355,8 @@ class VerifyReads(TableAccess):
 
     def version_rows(self, texts: Sequence[tuple[int, str]], totals: WordTotals) -> Iterator[VerificationProblem]:
         """Versions whose index rows do not match their text; the expected content is added to the totals."""
-        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], by_ids(id_ for id_, _ in texts)))
-        indexed = [row for row in texts if index_pieces(row[1])]
-        expected = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+        sizes: dict[int, bytes] = dict(self._db.rows(_VERSIONS["sizes"], {"ids": [id_ for id_, _ in texts]}))
+        expected = _expected_sizes([row for row in texts if index_pieces(row[1])], totals)
         for version_id, _ in texts:
             if sizes.get(version_id) != expected.get(version_id):
                 detail = _WRONG_ROW if version_id in sizes else _NO_ROW
@@ -393,7 +390,7 @@ class VerifyReads(TableAccess):
         """Summaries whose indexed text is not their text; the expected content is added to the totals."""
         for found in self._pages("summary_digests", _PAGE, ""):
             indexed = [(row[4], row[1]) for row in found if row[4] is not None and isinstance(row[1], str)]
-            sizes = dict(zip([id_ for id_, _ in indexed], _expected_sizes(indexed, totals), strict=True))
+            sizes = _expected_sizes(indexed, totals)
             for summary_id, content, known, size, index_id in found:
                 if not isinstance(content, str):
                     yield _problem("summaries", summary_id, "its content is not text")
@@ -488,7 +485,7 @@ class VerifyReads(TableAccess):
         return self._row("left_behind", ids=ids) is not None
 
     def is_folded(self, summary_ids: list[str]) -> bool:
-        return self._value("folded", by_ids(summary_ids)) == len(summary_ids)
+        return self._value("folded", ids=summary_ids) == len(summary_ids)
 
     def hanging(self) -> list[tuple[int, int, str]]:
         """Context items without a message or summary: conversation, ordinal, item."""

@@ -11,7 +11,7 @@ from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.database import Sql, TableAccess, by_ids, load_queries, only
+from lossless.store.database import Sql, TableAccess, load_queries, only
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
@@ -138,7 +138,7 @@ class SurgeryWrites(TableAccess):
     def state(self, summary_id: str) -> FormerSummary:
         row: Row = only(self._rows("state", id=summary_id), "summary", summary_id)
         messages = self._archive.summaries.message_ids(summary_id)
-        sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": json.dumps([summary_id])})]
+        sources = [source for _, source in self._db.rows(_SUMMARIES["sources_of"], {"ids": [summary_id]})]
         columns, briefs = base_columns("summaries"), self._rows("brief_links", id=summary_id)
         return FormerSummary(dict(zip(columns, row, strict=True)), tuple(messages), tuple(sources), tuple(briefs))
 
@@ -147,8 +147,7 @@ class SurgeryWrites(TableAccess):
         files = json.dumps(list(file_ids), separators=(",", ":"))
         if not self._changed("set_text", id=summary_id, content=content, tokens=tokens, model=model, files=files):
             raise NotFound("summary", summary_id)
-        self._index.put_summary(summary_id, content)
-        self._index.put_upstream_summary(summary_id, content, replace=True)
+        self._index.write_summary(summary_id, content)
 
     def restore(self, was: FormerSummary) -> None:
         """Restore the earlier state of a summary, whether its row still exists or not."""
@@ -160,8 +159,7 @@ class SurgeryWrites(TableAccess):
         self._db.run_many(_SUMMARIES["link_message"], [(was.id, id_, n) for n, id_ in enumerate(was.message_ids)])
         self._db.run_many(_SUMMARIES["link_source"], [(was.id, id_, n) for n, id_ in enumerate(was.source_ids)])
         self._run_many("link_brief", [(was.id, *link) for link in was.briefs])
-        self._index.put_summary(was.id, row["content"])
-        self._index.put_upstream_summary(was.id, row["content"])
+        self._index.write_summary(was.id, row["content"])
 
     def recount(self, summary_ids: Iterable[str]) -> None:
         """Recompute the spans and counts of summaries and of everything made of them."""
@@ -186,7 +184,7 @@ class SurgeryWrites(TableAccess):
 
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
         """The items among these that are not hidden, in order: they may return to the context."""
-        hidden = set(self._column("hidden_among", conversation_id=conversation_id, items=json.dumps(list(items))))
+        hidden = set(self._column("hidden_among", conversation_id=conversation_id, items=items))
         return tuple(item for item in items if item not in hidden)
 
     def replace_run(
@@ -203,7 +201,7 @@ class SurgeryWrites(TableAccess):
         self._run("forget_tokens", conversation_id=conversation_id)
 
     def brief_owner(self, id_: str) -> int | None:
-        return next((int(owner) for _, owner, *_ in self._rows("briefs", by_ids([id_]))), None)
+        return next((int(owner) for _, owner, *_ in self._rows("briefs", ids=[id_])), None)
 
     def wrong_contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
@@ -261,19 +259,13 @@ class SurgeryWrites(TableAccess):
 
     def snapshot(self, conversation_id: int, offset: int, others: Sequence[int]) -> dict[str, Any]:
         """What of a conversation moves, and by how much its messages are renumbered, as JSON: enough to undo it."""
-        place = {"conversation_id": conversation_id}
-        last = self._archive.messages.last_seq(conversation_id)
-        found: dict[str, Any] = {"id": conversation_id, "offset": offset, "last": last}
-        found["context"] = [[ordinal, item] for ordinal, item in self._rows("context", place)]
-        for thing in ("summaries", "files", "pins", "hidden"):
-            found[thing] = self._column(f"{thing}_of", place)
-        found["records"] = self._column("records_of", place | {"others": json.dumps(list(others))})
-        found["briefs"] = [[id_, status] for id_, status in self._rows("briefs_of", place)]
+        place = {"conversation_id": conversation_id, "offset": offset, "others": others}
+        found: dict[str, Any] = json.loads(self._rows("snapshot", place)[0][0])
         return found
 
     def clear_ids(self, source_id: int, other_ids: Sequence[int]) -> list[list[Any]]:
         """Remove the host's ids from messages where others have the same; returns them."""
-        values = {"source": source_id, "others": json.dumps(list(other_ids))}
+        values = {"source": source_id, "others": other_ids}
         clashing = [list(row) for row in self._rows("clashing_ids", values)]
         self._run_many("clear_ids", [{"message_id": row[0]} for row in clashing])
         return clashing
@@ -297,7 +289,7 @@ class SurgeryWrites(TableAccess):
         """Move summaries, files, briefs, pins and hidden items of a snapshot to another conversation."""
         for thing in ("summaries", "files", "briefs", "pins", "hidden"):
             ids = [item[0] if thing == "briefs" else item for item in things[thing]]
-            self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": json.dumps(ids)})
+            self._run(f"move_{thing}", {"conversation_id": to, "from": source, "ids": ids})
 
     def revive_briefs(self, things: dict[str, Any]) -> None:
         self._run_many("set_brief_status", [(status, id_) for id_, status in things["briefs"]])
@@ -311,7 +303,7 @@ class SurgeryWrites(TableAccess):
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files of messages: payloads that were moved out, or copies of their text."""
         found: dict[int, tuple[str, ...]] = {}
-        for id_, text in self._rows("files_of_messages", by_ids(message_ids)):
+        for id_, text in self._rows("files_of_messages", ids=message_ids):
             found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
         return found
 
@@ -319,7 +311,7 @@ class SurgeryWrites(TableAccess):
         """Copy messages with their parts to free seqs from 1 on; not in a context yet. Hidden ones stay hidden."""
         first: int = self._value("next_id") or 1
         triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
-        places = {"places": json.dumps(triples)}
+        places = {"places": triples}
         self._run("copy_messages", places | {"conversation_id": conversation_id})
         self._run("copy_parts", places)
         self._run("copy_extras", places)
@@ -349,17 +341,16 @@ class SurgeryWrites(TableAccess):
 
     def remove_messages(self, conversation_id: int, message_ids: Sequence[int]) -> None:
         """Delete copied messages that are no longer referenced."""
-        ids = json.dumps(list(message_ids))
         for query in ("delete_context_messages", "delete_hidden"):
-            self._run(query, conversation_id=conversation_id, ids=ids)
+            self._run(query, conversation_id=conversation_id, ids=message_ids)
         for id_ in message_ids:
             self._index.drop_message(id_)
         if "messages_fts" in self._index.upstream:
             self._run_many("delete_upstream_message", [{"id": id_} for id_ in message_ids])
         if TrigramIndex(self._db).is_there:
-            self._run("delete_trigrams", ids=ids)
+            self._run("delete_trigrams", ids=message_ids)
         self._run("lend_index")
-        self._run("delete_messages", ids=ids)
+        self._run("delete_messages", ids=message_ids)
         self._run("return_index")
         while self._archive.versions.drop_gone():
             pass

@@ -30,7 +30,15 @@ SELECT brief_id, conversation_id, prompt, content, status, token_count, target_t
 SELECT summary_id, role FROM focus_brief_sources WHERE brief_id = :id ORDER BY role, ordinal;
 
 -- name: since
--- Messages stored after a seq, their tokens, and summaries made since a moment.
-SELECT (SELECT count(*) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
-       (SELECT coalesce(sum(token_count), 0) FROM messages WHERE conversation_id = :conversation_id AND seq > :seq),
-       (SELECT count(*) FROM summaries WHERE conversation_id = :conversation_id AND julianday(created_at) > julianday(:at));
+-- Messages stored after a brief, their tokens, and summaries made since. A brief of another program says only which messages
+-- it covers.
+WITH brief (conversation_id, seq, at) AS (
+    SELECT conversation_id, coalesce(CASE WHEN json_type(iif(json_valid(raw_result_json), raw_result_json, '{}'), '$.lastSeq') = 'integer'
+                                          THEN raw_result_json ->> '$.lastSeq' END, covered_message_seq, 0), created_at
+      FROM focus_briefs WHERE brief_id = :id
+)
+SELECT (SELECT count(*) FROM messages m WHERE m.conversation_id = b.conversation_id AND m.seq > b.seq),
+       (SELECT coalesce(sum(m.token_count), 0) FROM messages m WHERE m.conversation_id = b.conversation_id AND m.seq > b.seq),
+       (SELECT count(*) FROM summaries s
+         WHERE s.conversation_id = b.conversation_id AND julianday(s.created_at) > coalesce(julianday(b.at), 0))
+  FROM brief b;

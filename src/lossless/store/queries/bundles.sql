@@ -1,13 +1,20 @@
 -- Whole conversations as rows: read from a file of any version, written into another. Ids are those of the source file.
 
+-- name: tables
+-- Of the file itself, not temporary ones.
+SELECT name FROM main.sqlite_master WHERE type = 'table';
+
+-- name: part_columns
+SELECT name FROM pragma_table_info('message_parts', 'main');
+
 -- name: conversations
 SELECT conversation_id, session_id, session_key, active, archived_at, archive_cause, title, bootstrapped_at, created_at, updated_at
   FROM conversations ORDER BY conversation_id;
 
 -- name: keys
 -- What identifies messages; the text only where the identity is not stored.
-SELECT message_id, seq, role, identity_hash, created_at, transcript_entry_id, stable_event_key, token_count,
-       CASE WHEN coalesce(identity_hash, '') = '' THEN content END
+SELECT message_id, seq, identity_hash, created_at, transcript_entry_id, stable_event_key, token_count, role,
+       CASE WHEN coalesce(identity_hash, '') = '' THEN content END AS content
   FROM messages WHERE conversation_id = :conversation_id ORDER BY seq, message_id;
 
 -- name: messages
@@ -50,14 +57,6 @@ SELECT p.summary_id, p.parent_summary_id FROM summary_parents p
 SELECT summary_id, message_id, at FROM stale_summaries
  WHERE summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY summary_id, message_id;
 
--- name: brief_sources
-SELECT brief_id, summary_id, ordinal, role, created_at FROM focus_brief_sources
- WHERE brief_id IN (SELECT value FROM json_each(:ids)) ORDER BY brief_id, ordinal, summary_id;
-
--- name: former_summaries
-SELECT log_id, summary_id, state FROM former_summaries
- WHERE log_id IN (SELECT value FROM json_each(:ids)) ORDER BY log_id, summary_id;
-
 -- name: taken_context_log
 SELECT count(*) FROM context_log WHERE log_id IN (SELECT value FROM json_each(:ids));
 
@@ -89,6 +88,9 @@ SELECT conversation_id FROM conversations WHERE session_key = :session_key AND a
 SELECT 1 FROM conversations WHERE conversation_id = :conversation_id
 UNION ALL
 SELECT 1 FROM pruned_histories WHERE number = :conversation_id;
+
+-- name: pruned
+SELECT * FROM pruned_histories ORDER BY number;
 
 -- name: pruned_there
 SELECT 1 FROM pruned_histories

@@ -56,13 +56,10 @@ DELETE FROM context_items
 DELETE FROM context_items
  WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:items));
 
--- name: put_message
-INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at)
-VALUES (:conversation_id, :ordinal, 'message', :message_id, :now);
-
--- name: put_summary
-INSERT INTO context_items (conversation_id, ordinal, item_type, summary_id, created_at)
-VALUES (:conversation_id, :ordinal, 'summary', :summary_id, :now);
+-- name: put
+INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, summary_id, created_at)
+VALUES (:conversation_id, :ordinal, iif(typeof(:item) = 'text', 'summary', 'message'),
+        iif(typeof(:item) = 'text', NULL, :item), iif(typeof(:item) = 'text', :item, NULL), datetime(:now));
 
 -- name: revivable
 -- Which of these messages are in the context (1) or left it on a branch (0).

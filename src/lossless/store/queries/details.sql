@@ -11,7 +11,7 @@ SELECT kind, depth, count(*), sum(token_count), sum(source_message_token_count),
  GROUP BY depth, kind ORDER BY depth, kind;
 
 -- name: context
-SELECT c.item_type, count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0)
+SELECT c.item_type, count(*) AS count, coalesce(sum(coalesce(m.token_count, s.token_count)), 0) AS tokens
   FROM context_items c
   LEFT JOIN messages m ON m.message_id = c.message_id
   LEFT JOIN summaries s ON s.summary_id = c.summary_id
@@ -24,30 +24,30 @@ SELECT count(*) FROM context_items WHERE conversation_id = :conversation_id;
 SELECT cause, count(*) FROM hidden_items WHERE conversation_id = :conversation_id GROUP BY cause ORDER BY cause;
 
 -- name: files
-SELECT count(*), coalesce(sum(byte_size), 0), max(strftime('%Y-%m-%dT%H:%M:%fZ', created_at))
+SELECT count(*) AS count, coalesce(sum(byte_size), 0) AS bytes, max(strftime('%Y-%m-%dT%H:%M:%fZ', created_at)) AS latest_at
   FROM large_files WHERE conversation_id = :conversation_id;
 
 -- name: brief_count
 SELECT count(*) FROM focus_briefs WHERE conversation_id = :conversation_id;
 
 -- name: active_brief
-SELECT brief_id, CAST(prompt AS BLOB), token_count, target_tokens, covered_latest_at, covered_message_seq, created_at, updated_at
+SELECT brief_id, CAST(prompt AS BLOB) AS prompt, token_count, target_tokens, covered_latest_at, covered_message_seq, created_at, updated_at
   FROM focus_briefs WHERE conversation_id = :conversation_id AND status = 'active'
  ORDER BY created_at DESC, brief_id DESC LIMIT 1;
 
 -- name: telemetry
-SELECT cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention AS BLOB), last_observed_prompt_token_count,
+-- Of one conversation, or of those that changed last.
+SELECT conversation_id, cache_state, CAST(provider AS BLOB), CAST(model AS BLOB), CAST(retention AS BLOB), last_observed_prompt_token_count,
        last_observed_cache_read, last_observed_cache_write, last_observed_cache_hit_at, last_observed_cache_break_at,
        consecutive_cold_observations, last_activity_band, last_api_call_at, last_cache_touch_at, last_leaf_compaction_at,
        turns_since_leaf_compaction, tokens_accumulated_since_leaf_compaction, updated_at
-  FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;
-
--- name: newest_telemetry
-SELECT conversation_id FROM conversation_compaction_telemetry ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
+  FROM conversation_compaction_telemetry WHERE conversation_id BETWEEN :first AND :last
+ ORDER BY updated_at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: frontier
-SELECT CAST(session_file_path AS BLOB), CAST(session_header_id AS BLOB), last_seen_size, last_seen_mtime_ms, last_processed_offset,
-       CAST(last_processed_entry_id AS BLOB), CAST(last_processed_entry_hash AS BLOB), fork_bounded, fork_source_message_count,
+SELECT CAST(session_file_path AS BLOB) AS session_file_path, CAST(session_header_id AS BLOB) AS session_header_id,
+       last_seen_size, last_seen_mtime_ms, last_processed_offset, CAST(last_processed_entry_id AS BLOB) AS last_processed_entry_id,
+       CAST(last_processed_entry_hash AS BLOB) AS last_processed_entry_hash, fork_bounded, fork_source_message_count,
        soft_reset_pruned_at, updated_at
   FROM conversation_bootstrap_state WHERE conversation_id = :conversation_id;
 

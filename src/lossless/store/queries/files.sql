@@ -86,15 +86,17 @@ SELECT CAST(content AS BLOB) FROM messages WHERE conversation_id = :conversation
    AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)))
  ORDER BY seq LIMIT 1;
 
--- name: tool_of_call
--- The newest call with this id before a position: its tool and its input.
-SELECT p.tool_name, p.tool_input FROM messages m JOIN message_parts p USING (message_id)
- WHERE m.conversation_id = :conversation_id AND m.seq >= :from_seq AND m.seq < :seq
+-- name: call
+-- JSON text that was stored as a string is that text.
+WITH here (seq) AS (
+    SELECT coalesce(:before, (SELECT max(seq) + 1 FROM messages WHERE conversation_id = :conversation_id), 0)
+)
+SELECT p.tool_name, CASE WHEN NOT json_valid(p.tool_input) THEN p.tool_input
+                         WHEN json_type(p.tool_input) = 'text' THEN p.tool_input ->> '$' ELSE p.tool_input END
+  FROM here CROSS JOIN messages m JOIN message_parts p USING (message_id)
+ WHERE m.conversation_id = :conversation_id AND m.seq >= here.seq - 200 AND m.seq < here.seq
    AND p.tool_call_id = :call_id AND p.tool_input IS NOT NULL
  ORDER BY m.seq DESC, p.ordinal LIMIT 1;
-
--- name: newest_seq
-SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id;
 
 -- name: large_tool_outputs
 SELECT m.message_id, m.conversation_id, octet_length(m.content), substr(m.content, 1, 64), p.tool_name, p.tool_call_id, m.seq

@@ -30,32 +30,40 @@ SELECT conversation_id, CASE WHEN at < 0 THEN '' ELSE strftime('%Y-%m-%dT%H:%M:%
  ORDER BY at DESC, conversation_id DESC LIMIT :limit;
 
 -- name: conversations
-SELECT conversation_id, CAST(session_id AS BLOB), CAST(session_key AS BLOB), active, CAST(archived_at AS BLOB),
-       CAST(archive_cause AS BLOB), CAST(title AS BLOB), CAST(bootstrapped_at AS BLOB), CAST(created_at AS BLOB)
-  FROM conversations WHERE conversation_id IN (SELECT value FROM json_each(:ids));
+-- Of a page, in its order: pairs of a conversation and when it last changed. A message counts once, at its leaf. The bound
+-- on seq excludes nothing: it selects the index whose order matches the table.
+WITH page AS MATERIALIZED (SELECT key AS place, value ->> 0 AS conversation_id, value ->> 1 AS changed FROM json_each(:page)),
+said AS MATERIALIZED (
+    SELECT conversation_id, count(*) AS messages, sum(token_count) AS tokens,
+           CAST(min(created_at) FILTER (WHERE created_at < ':') AS BLOB) AS earliest,
+           CAST(max(created_at) FILTER (WHERE created_at < ':') AS BLOB) AS latest
+      FROM messages WHERE conversation_id IN (SELECT conversation_id FROM page) AND seq > -9e18 GROUP BY conversation_id),
+folded AS MATERIALIZED (
+    SELECT conversation_id, count(*) AS summaries, sum(token_count) AS tokens,
+           coalesce(sum(source_message_token_count) FILTER (WHERE kind = 'leaf'), 0) AS sources,
+           min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', earliest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))) AS earliest,
+           max(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))) AS latest,
+           max(depth) AS depth
+      FROM summaries WHERE conversation_id IN (SELECT conversation_id FROM page) GROUP BY conversation_id),
+shown AS MATERIALIZED (
+    SELECT c.conversation_id, count(*) AS items, coalesce(sum(coalesce(m.token_count, s.token_count)), 0) AS tokens
+      FROM context_items c
+      LEFT JOIN messages m ON m.message_id = c.message_id
+      LEFT JOIN summaries s ON s.summary_id = c.summary_id
+     WHERE c.conversation_id IN (SELECT conversation_id FROM page) GROUP BY c.conversation_id)
+SELECT o.conversation_id, CAST(o.session_id AS BLOB), CAST(o.session_key AS BLOB), o.active, CAST(o.archived_at AS BLOB),
+       CAST(o.archive_cause AS BLOB), CAST(o.title AS BLOB), CAST(o.bootstrapped_at AS BLOB), CAST(o.created_at AS BLOB), p.changed,
+       coalesce(a.messages, 0), coalesce(a.tokens, 0), a.earliest, a.latest, coalesce(f.summaries, 0), coalesce(f.tokens, 0),
+       coalesce(f.sources, 0), f.earliest, f.latest, f.depth, coalesce(s.items, 0), coalesce(s.tokens, 0)
+  FROM page p
+  JOIN conversations o ON o.conversation_id = p.conversation_id
+  LEFT JOIN said a ON a.conversation_id = p.conversation_id
+  LEFT JOIN folded f ON f.conversation_id = p.conversation_id
+  LEFT JOIN shown s ON s.conversation_id = p.conversation_id
+ ORDER BY p.place;
 
 -- name: message_sizes
--- The bound on seq excludes nothing: it selects the index whose order matches the table.
-SELECT conversation_id, count(*), sum(token_count), CAST(min(created_at) FILTER (WHERE created_at < ':') AS BLOB),
-       CAST(max(created_at) FILTER (WHERE created_at < ':') AS BLOB)
-  FROM messages
- WHERE conversation_id IN (SELECT value FROM json_each(:ids)) AND seq > -9e18
- GROUP BY conversation_id;
-
--- name: summary_sizes
--- A message counts once, at its leaf.
-SELECT conversation_id, count(*), sum(token_count), coalesce(sum(source_message_token_count) FILTER (WHERE kind = 'leaf'), 0),
-       min(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', earliest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))),
-       max(coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', created_at))),
-       max(depth)
-  FROM summaries WHERE conversation_id IN (SELECT value FROM json_each(:ids)) GROUP BY conversation_id;
-
--- name: in_context
-SELECT c.conversation_id, count(*), coalesce(sum(coalesce(m.token_count, s.token_count)), 0)
-  FROM context_items c
-  LEFT JOIN messages m ON m.message_id = c.message_id
-  LEFT JOIN summaries s ON s.summary_id = c.summary_id
- WHERE c.conversation_id IN (SELECT value FROM json_each(:ids)) GROUP BY c.conversation_id;
+SELECT count(*), coalesce(sum(token_count), 0) FROM messages WHERE conversation_id = :conversation_id AND seq > -9e18;
 
 -- name: conversation_by_number
 SELECT conversation_id FROM conversations WHERE conversation_id = :id;

@@ -31,7 +31,7 @@ SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id
 
 -- name: made_up
 SELECT message_id, transcript_entry_id FROM messages
- WHERE conversation_id = :conversation_id AND transcript_entry_id >= :first AND transcript_entry_id < :end
+ WHERE conversation_id = :conversation_id AND transcript_entry_id >= '#' AND transcript_entry_id < '$'
  ORDER BY message_id;
 
 -- name: known_events
@@ -64,9 +64,10 @@ SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation
 
 -- name: newest_users
 -- The newest user message of each conversation.
-SELECT c.value, (SELECT m.message_id FROM messages m
-                  WHERE m.conversation_id = c.value AND m.role = 'user' ORDER BY m.seq DESC LIMIT 1)
-  FROM json_each(:ids) c;
+SELECT * FROM (
+    SELECT c.value, (SELECT m.message_id FROM messages m
+                      WHERE m.conversation_id = c.value AND m.role = 'user' ORDER BY m.seq DESC LIMIT 1) AS message_id
+      FROM json_each(:ids) c) WHERE message_id IS NOT NULL;
 
 -- name: newest_said
 -- Leading system prompts of windows have no position in the order of messages.
@@ -74,15 +75,16 @@ SELECT m.message_id FROM messages m LEFT JOIN message_extras x USING (message_id
  WHERE m.conversation_id = :conversation_id AND coalesce(x.preamble, 0) = 0 ORDER BY m.seq DESC LIMIT 1;
 
 -- name: tail
--- The newest visible rows, newest first, for alignment. Rows that another program has just written have no extras yet.
-SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
+-- The newest visible rows, in order, for alignment. Rows that another program has just written have no extras yet.
+SELECT * FROM (SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
   FROM messages m
   LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
                     WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
- ORDER BY m.seq DESC LIMIT :limit;
+ ORDER BY m.seq DESC LIMIT :limit)
+ ORDER BY seq;
 
 -- name: entry_ids
 SELECT message_id, transcript_entry_id FROM messages

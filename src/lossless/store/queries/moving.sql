@@ -91,8 +91,24 @@ SELECT a.session_key, a.conversation_id, s.conversation_id, s.archive_cause,
    AND EXISTS (SELECT 1 FROM messages m WHERE m.conversation_id = s.conversation_id)
  ORDER BY a.session_key, s.created_at, s.conversation_id;
 
--- name: context
-SELECT ordinal, coalesce(message_id, summary_id) FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal;
+-- name: snapshot
+-- What of a conversation moves; records are those of a transcript that the other conversations do not have.
+SELECT json_object('id', :conversation_id, 'offset', :offset,
+    'last', (SELECT coalesce(max(seq), 0) FROM messages WHERE conversation_id = :conversation_id),
+    'context', json((SELECT json_group_array(json_array(ordinal, coalesce(message_id, summary_id))) FROM (
+        SELECT * FROM context_items WHERE conversation_id = :conversation_id ORDER BY ordinal))),
+    'summaries', json((SELECT json_group_array(summary_id) FROM (
+        SELECT summary_id FROM summaries WHERE conversation_id = :conversation_id ORDER BY summary_id))),
+    'files', json((SELECT json_group_array(file_id) FROM (
+        SELECT file_id FROM large_files WHERE conversation_id = :conversation_id ORDER BY file_id))),
+    'pins', json((SELECT json_group_array(pin_id) FROM (
+        SELECT pin_id FROM pins WHERE conversation_id = :conversation_id ORDER BY pin_id))),
+    'hidden', json((SELECT json_group_array(item) FROM hidden_items WHERE conversation_id = :conversation_id)),
+    'records', json((SELECT json_group_array(record_key) FROM transcript_records
+        WHERE conversation_id = :conversation_id AND record_key NOT IN (
+              SELECT record_key FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_each(:others))))),
+    'briefs', json((SELECT json_group_array(json_array(brief_id, status)) FROM (
+        SELECT brief_id, status FROM focus_briefs WHERE conversation_id = :conversation_id ORDER BY brief_id))));
 
 -- name: move_messages
 -- Moves a range to another conversation, or to other seqs of its own. Seqs are unique: they are set negative first.
@@ -124,21 +140,6 @@ UPDATE messages SET transcript_entry_id = NULL, stable_event_key = NULL WHERE me
 
 -- name: set_ids
 UPDATE messages SET transcript_entry_id = :entry_id, stable_event_key = :event_key WHERE message_id = :message_id;
-
--- name: summaries_of
-SELECT summary_id FROM summaries WHERE conversation_id = :conversation_id ORDER BY summary_id;
-
--- name: files_of
-SELECT file_id FROM large_files WHERE conversation_id = :conversation_id ORDER BY file_id;
-
--- name: briefs_of
-SELECT brief_id, status FROM focus_briefs WHERE conversation_id = :conversation_id ORDER BY brief_id;
-
--- name: pins_of
-SELECT pin_id FROM pins WHERE conversation_id = :conversation_id ORDER BY pin_id;
-
--- name: hidden_of
-SELECT item FROM hidden_items WHERE conversation_id = :conversation_id;
 
 -- name: move_summaries
 UPDATE summaries SET conversation_id = :conversation_id
@@ -190,11 +191,6 @@ DELETE FROM conversation_compaction_maintenance WHERE conversation_id = :convers
 
 -- name: state.telemetry
 DELETE FROM conversation_compaction_telemetry WHERE conversation_id = :conversation_id;
-
--- name: records_of
--- Records of a transcript that the other conversation does not have.
-SELECT record_key FROM transcript_records WHERE conversation_id = :conversation_id AND record_key NOT IN (
-       SELECT record_key FROM transcript_records WHERE conversation_id IN (SELECT value FROM json_each(:others)));
 
 -- name: move_records
 UPDATE transcript_records SET conversation_id = :to, after_seq = after_seq + :by

@@ -171,7 +171,7 @@ SELECT session_id, count(*) FROM lcm_messages GROUP BY session_id ORDER BY min(i
 SELECT DISTINCT session_id FROM lcm_summary_nodes ORDER BY 1;
 
 -- name: session_rows
-SELECT id, turn_index, role, token_count, created_at, metadata FROM lcm_messages WHERE session_id = :session_id ORDER BY turn_index, id;
+SELECT id, turn_index AS turn, role, token_count AS tokens, created_at, metadata FROM lcm_messages WHERE session_id = :session_id ORDER BY turn_index, id;
 
 -- name: contents
 SELECT id, content FROM lcm_messages WHERE id IN (SELECT value FROM json_each(:ids));
@@ -181,7 +181,7 @@ SELECT message_id, ordinal, kind, payload, tool_name, file_path, created_at FROM
  WHERE message_id IN (SELECT value FROM json_each(:ids)) ORDER BY message_id, ordinal, id;
 
 -- name: session_nodes
-SELECT id, depth, parent_id, summary_text, token_count, msg_start, msg_end, escalation, created_at
+SELECT id, depth, parent_id, summary_text AS text, token_count AS tokens, msg_start AS start, msg_end AS "end", escalation, created_at
   FROM lcm_summary_nodes WHERE session_id = :session_id ORDER BY depth, msg_start, id;
 
 -- name: edges

@@ -22,7 +22,7 @@ SELECT DISTINCT m.message_id
  ORDER BY m.seq DESC LIMIT :limit;
 
 -- name: users_words
--- Messages of users with a phrase near their beginning, newest first; :among the newest rows that have it, of those
+-- Messages of users with a phrase near their beginning, newest first; among the newest rows that have it, of those
 -- between the first and the last message of the conversations.
 WITH ends AS (SELECT (SELECT message_id FROM messages WHERE conversation_id = w.value ORDER BY seq LIMIT 1) AS first,
                      (SELECT message_id FROM messages WHERE conversation_id = w.value ORDER BY seq DESC LIMIT 1) AS last
@@ -31,7 +31,7 @@ SELECT m.message_id
   FROM (SELECT rowid AS r FROM message_index
          WHERE message_index MATCH :match AND rowid >= coalesce((SELECT min(first) FROM ends), 0)
            AND rowid <= coalesce((SELECT max(last) FROM ends), :base)
-         ORDER BY rowid DESC LIMIT :among) f
+         ORDER BY rowid DESC LIMIT 3000) f
   JOIN messages m ON m.message_id = f.r
  WHERE m.role = 'user' AND (:conversations IS NULL OR m.conversation_id IN (SELECT value FROM json_each(:conversations)))
    AND (:since IS NULL OR unixepoch(m.created_at, 'subsec') * 1000 >= :since)
@@ -121,7 +121,7 @@ SELECT m.message_id FROM json_each(:ids) w JOIN messages m ON m.message_id = w.v
        SELECT 1 FROM message_parts p
          LEFT JOIN message_parts c ON c.part_id = CASE WHEN p.tool_name <> '' AND p.tool_input IS NOT NULL THEN p.part_id ELSE (
               SELECT q.part_id FROM messages n JOIN message_parts q ON q.message_id = n.message_id
-               WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - :back AND m.seq
+               WHERE n.conversation_id = m.conversation_id AND n.seq BETWEEN m.seq - 64 AND m.seq
                  AND q.tool_call_id = p.tool_call_id AND q.part_id <> p.part_id AND q.tool_name <> ''
                ORDER BY n.seq DESC LIMIT 1) END
         WHERE p.message_id = m.message_id AND (p.part_type = 'tool' OR p.tool_call_id IS NOT NULL)
@@ -233,7 +233,7 @@ SELECT summary_id FROM (
 -- name: said_between
 -- What people and models said in a stretch of time and did not take back, the newest first. Days as text cut down what
 -- is looked at more closely; rows are written in several forms, all of which begin with the day.
-SELECT message_id, conversation_id, seq, at FROM (
+SELECT * FROM (SELECT message_id, conversation_id, seq, at FROM (
     SELECT m.message_id, m.conversation_id, m.seq, CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER) AS at
       FROM json_each(coalesce(:conversations, (SELECT json_group_array(conversation_id) FROM conversations))) c
       JOIN messages m ON m.conversation_id = c.value
@@ -241,7 +241,7 @@ SELECT message_id, conversation_id, seq, at FROM (
        AND m.created_at < date(:before / 1000 + 172800, 'unixepoch')
        AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id))
  WHERE at >= :since AND at < :before
- ORDER BY at DESC, message_id DESC LIMIT :limit;
+ ORDER BY at DESC, message_id DESC LIMIT :limit) ORDER BY at, message_id;
 
 -- name: texts
 SELECT m.message_id, m.conversation_id, m.seq, m.role, coalesce(CAST(round(unixepoch(m.created_at, 'subsec') * 1000) AS INTEGER), 0),
