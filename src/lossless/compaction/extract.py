@@ -456,7 +456,7 @@ def extract(
     user_factor = _user_factor(lines)
     speakers = find_speakers(line.text for line in lines if line.role == "user")
     found = TextUnits()
-    done = attempts(lines)
+    done = attempts(lines) if any(line.inputs for line in lines) else []
     by_id = {one.call.id: one for one in done if one.call.id}
     of_line = iter(done)
     heading = ""
