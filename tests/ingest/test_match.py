@@ -29,6 +29,9 @@ class Lines:
     def may_be(self, shown: int, row: int) -> bool:
         return self.shown[shown][0] == self.stored[row][0]
 
+    def is_respelled(self, shown: int, row: int) -> bool:
+        return self.shown[shown].split() == self.stored[row].split()
+
     def likeness(self, shown: int, row: int) -> float:
         self.compared += 1
         mine, theirs = set(self.stored[row].split()[1:]), set(self.shown[shown].split()[1:])

@@ -291,6 +291,14 @@ def test_a_message_that_is_split_and_moved_is_its_row(engine: lossless.Engine) -
     assert len(contents(engine)) == 7
 
 
+def test_texts_that_a_host_strips_later_are_their_rows(engine: lossless.Engine) -> None:
+    """Rule: a text without the spaces around it is its row, also a very short one after others that were stripped."""
+    engine.sync(SESSION, [user("Look at the log of the last run \n"), calls("call_1f"), result("call_1f", "ok ")])
+    report = engine.sync(SESSION, [user("Look at the log of the last run"), calls("call_1f"), result("call_1f", "ok")])
+    assert (report.stored, report.revised) == (0, 2)
+    assert contents(engine) == ["Look at the log of the last run", "", "ok"]
+
+
 def test_a_streamed_message_is_one_row(engine: lossless.Engine) -> None:
     words = " ".join(f"word{n}" for n in range(30))
     for end in range(20, len(words) + 1, 10):

@@ -164,6 +164,15 @@ def is_short(message: Message) -> bool:
     return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
 
 
+def spelling(message: Message) -> tuple[object, ...] | None:
+    """What stays of a message where a host strips it, or changes case and typesetting; None where that says nothing."""
+    text = " ".join(_plain(message.content).casefold().split())
+    has_files = any(isinstance(part, File | Opaque) for part in message.parts)
+    if message.role == "system" or has_files or not (text or message.tool_calls):
+        return None
+    return text, *map(_call, message.tool_calls), *_results(message)
+
+
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
     """Whether the shown message is the stored one shortened, masked or replaced by a host.
 

@@ -49,6 +49,9 @@ class MessageComparer(Protocol):
     def may_be(self, shown: int, row: int) -> bool:
         """Whether nothing contradicts it: the role, the ids of calls, the ids of the host."""
 
+    def is_respelled(self, shown: int, row: int) -> bool:
+        """Whether both have the same words but for spaces, case and typesetting, and the same calls."""
+
     def likeness(self, shown: int, row: int) -> float:
         """From 0 to 1; at least `ALIKE` for a version of the row."""
 
@@ -225,7 +228,7 @@ class _Matcher:
 
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
-        new = (n for n in both if n in self.rows or n in self.taken or not self._same(n, n))
+        new = (n for n in both if n in self.rows or n in self.taken or not self._reads_same(n, n))
         return {n: n for n in range(next(new, len(both)))}
 
     def _has_moved_on(self) -> bool:
@@ -453,8 +456,7 @@ class _Matcher:
         equal = self._equal_in_order(shown, rows, anchored_before=anchored_before)
         if not anchored_after:
             equal = self._without_late_words(self._led_by_first(equal, shown, rows), shown[0] - rows[0])
-        for w, s in equal:
-            self._pair(w, s)
+        self._pair_all(equal, alike=True)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             is_before, is_after = anchored_before or n > 0, anchored_after or n < len(ends) - 2
@@ -557,10 +559,19 @@ class _Matcher:
         if self.last is not None and not all(s in self.last for _, s in found):
             again = longest_common(shown[turn], [s for s in rows[turn] if s in self.last], self._same)[turn]
             found = again if len(again) == len(found) else found
+        if len(found) < min(len(shown), len(rows)):
+            alike = longest_common(shown[turn], rows[turn], self._reads_same)[turn]
+            found = alike if len(alike) > len(found) else found
         return found
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
+
+    def _reads_same(self, w: int, s: int) -> bool:
+        """Whether they are equal as a person reads them: hosts strip and normalise texts."""
+        if self.shown[w].mark == self.stored[s].mark:
+            return self.pair.may_be(w, s)
+        return self.shown[w].role == self.stored[s].role and self.pair.is_respelled(w, s) and self.pair.may_be(w, s)
 
     def _common_greedily(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
         """The same for long gaps: each message with the next equal row."""

@@ -210,6 +210,13 @@ class RowComparer:
         self._archive, self._events, self._stored, self._rows = archive, events, stored, stored.rows
         self._in_use = in_use | {event.entry_id for event in events if event.entry_id is not None}
         self._loaded: dict[int, Message] = {}
+        self._spelled: dict[int, tuple[object, ...] | None] = {}
+
+    def is_respelled(self, shown: int, row: int) -> bool:
+        for n, load in ((shown, self._message), (~row, lambda n: self._load(~n))):
+            if n not in self._spelled:
+                self._spelled[n] = likeness.spelling(load(n))
+        return self._spelled[shown] is not None and self._spelled[shown] == self._spelled[~row]
 
     def may_be(self, shown: int, row: int) -> bool:
         event, stored = self._events[shown], self._rows[row]

@@ -341,7 +341,7 @@ class _EqualMessages:
     def _never(self, *_: Any, **__: Any) -> bool:
         return False
 
-    holds = is_held = uses_tools = is_short = is_gap_mark = is_lesser = are_rewritten = _never
+    is_respelled = holds = is_held = uses_tools = is_short = is_gap_mark = is_lesser = are_rewritten = _never
 
 
 def _edited(
