@@ -12,13 +12,21 @@ different text at a row's position is a version of that row. The order of eviden
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
-from lossless.ingest.sequences import best_in_order, longest_chain, longest_common, near_places, overlap, runs_of
+from lossless.ingest.sequences import (
+    best_in_order,
+    firm_chain,
+    longest_chain,
+    longest_common,
+    near_places,
+    next_equal,
+    overlap,
+    runs_of,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -38,6 +46,8 @@ _FEW = 4
 #: A user message, an answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
 _SPEAKERS = ("user", "assistant")
+#: Roles, and whether very short, of messages that say which branch it is.
+_BRANCH_SIGNS = (("user", False), ("user", True), ("assistant", False))
 
 #: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
@@ -106,10 +116,6 @@ class MatchResult:
     #: Rows that leave the context.
     gone: Mapping[int, Cause] = field(default_factory=dict)
 
-    @property
-    def is_disjoint(self) -> bool:
-        return all(row is None for row in self.rows)
-
 
 def match(
     shown: Sequence[MatchedMessage],
@@ -171,7 +177,8 @@ class _Matcher:
             for w, s in landmarks.items()
             if self._is_in_run(w, s, landmarks) or (self._was_shown(s) and not self.shown[w].is_short)
         }
-        self.chain = self._without_repeated_end(longest_chain(sorted(anchors.items())))
+        firm = {(w, s) for w, s in anchors.items() if w in self.rows or not self.shown[w].is_short}
+        self.chain = self._without_repeated_end(firm_chain(sorted(anchors.items()), firm))
         found = [w for w, _ in self.chain if w not in self.rows]
         is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
@@ -184,7 +191,8 @@ class _Matcher:
         for w, s in self.chain:
             self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
-            if w not in self.rows and s not in self.taken and not self.shown[w].is_short:
+            is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
+            if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
                 self._pair_neighbours(w, s)
 
@@ -259,15 +267,26 @@ class _Matcher:
         once = Counter(one.mark for _, one in free), Counter(row.mark for _, row in rows)
         places = {row.mark: n for n, row in rows if once[1][row.mark] == 1}
         pairs = [(w, places[one.mark]) for w, one in free if once[0][one.mark] == 1 and one.mark in places]
-        return {w: s for w, s in pairs if self.pair.may_be(w, s)}
+        return {w: s for w, s in pairs if (self._has_moved if self.shown[w].is_short else self.pair.may_be)(w, s)}
 
     def _was_shown(self, s: int) -> bool:
         return self.last is not None and s in self.last
 
     def _is_in_run(self, w: int, s: int, landmarks: Mapping[int, int]) -> bool:
-        """Whether a neighbour is equal, too; next to a very short text, a repeat proves nothing."""
+        """Whether a neighbour is equal, too, maybe behind omitted tool rounds; no repeat next to a very short text."""
         beside = [w + n for n in (1, -1) if self._is_equal(w + n, s + n)]
-        return bool(beside) and (not self.shown[w].is_short or any(n in landmarks for n in beside))
+        if beside and not self.shown[w].is_short:
+            return True
+        further = [w + n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
+        long = [n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system"]
+        return bool(long) or any(n in landmarks for n in beside) or (bool(further) and not self.shown[w].is_short)
+
+    def _next_spoken(self, s: int, step: int) -> int:
+        """The next row that is neither a tool result nor followed by one."""
+        s += step
+        while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
+            s += step
+        return s
 
     def _goes_to_newest(self, w: int, s: int) -> bool:
         return all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
@@ -286,7 +305,10 @@ class _Matcher:
         if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
-        if not all(self.pair.may_be(n, start + n) for n in range(size)):
+        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, from any producer
+        is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
+        is_sure = size >= 2 or is_known or is_alone
+        if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
             self.ambiguous = 0
             return []
         return [(n, start + n) for n in range(size)]
@@ -414,6 +436,7 @@ class _Matcher:
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
         is_little = len(rows) >= _FEW or self.shown[0].is_short
         is_first = likeness >= VERY_ALIKE if is_little else likeness > ALIKE  # the same frame is not enough
+        is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
         if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
             return
@@ -449,6 +472,11 @@ class _Matcher:
             return False
         self._pair_all(zip(free, rows, strict=False), alike=True)
         return True
+
+    def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether most messages differ: the first message was edited, and the host continued from there."""
+        spoken = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
+        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)
 
     def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
@@ -519,6 +547,8 @@ class _Matcher:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
             is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
             is_there = is_there and not self._is_behind_abandoned(w, {one for one, _ in kept})
+            if self._is_edited(w - 1):
+                is_there = is_there and self.rows[w - 1] == s - 1
             if not is_next or self._is_edited(w - 1):
                 is_there = is_there and not self._has_other_result(w, s)
             if is_there or not self.shown[w].is_short:
@@ -532,11 +562,14 @@ class _Matcher:
         if w + 1 >= len(self.shown) or s + 1 >= len(self.stored) or self.shown[w + 1].role != "tool":
             return False
         is_other = self.stored[s + 1].role == "tool" and not self._is_equal(w + 1, s + 1)
-        return is_other and not self.pair.is_lesser(w + 1, s + 1)
+        is_framed = w > 0 and s > 0 and self.pair.likeness(w - 1, s - 1) == 1.0
+        return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether the last user message before both is the same in different words, or very short."""
-        signs = (n for n in range(1, min(w, s) + 1) if self.shown[w - n].role == "user")
+        """Whether the last user message or longer answer before both is the same in different words, or very short."""
+        signs = (
+            n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
+        )
         n = next(signs, 0)
         is_open = n == 0 or self.shown[w - n].is_short
         return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
@@ -553,7 +586,9 @@ class _Matcher:
     def _common(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
         """A longest common subsequence; of equally long ones the one shown before, and nearest to the anchor."""
         if len(shown) * len(rows) > _MAX_CELLS:
-            return self._common_greedily(shown, rows)
+            marks = [self.shown[w].mark for w in shown], [self.stored[s].mark for s in rows]
+            pairs = next_equal(*marks, lambda i, j: self.pair.may_be(shown[i], rows[j]))
+            return [(shown[i], rows[j]) for i, j in pairs]
         turn = slice(None, None, 1 if from_start else -1)
         found = longest_common(shown[turn], rows[turn], self._same)[turn]
         if self.last is not None and not all(s in self.last for _, s in found):
@@ -572,21 +607,6 @@ class _Matcher:
         if self.shown[w].mark == self.stored[s].mark:
             return self.pair.may_be(w, s)
         return self.shown[w].role == self.stored[s].role and self.pair.is_respelled(w, s) and self.pair.may_be(w, s)
-
-    def _common_greedily(self, shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
-        """The same for long gaps: each message with the next equal row."""
-        places: dict[bytes, list[int]] = {}
-        for s in rows:
-            places.setdefault(self.stored[s].mark, []).append(s)
-        found: list[tuple[int, int]] = []
-        after = -1
-        for w in shown:
-            there = places.get(self.shown[w].mark, [])
-            at = bisect_left(there, after + 1)
-            if at < len(there) and self.pair.may_be(w, there[at]):
-                after = there[at]
-                found.append((w, after))
-        return found
 
     # -- versions
 
@@ -622,7 +642,7 @@ class _Matcher:
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            if not is_late:
+            if not is_late or (not is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
 

@@ -7,7 +7,7 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
 #: The maximum number of pairs of which all are compared; beyond it only near ones are, and how near.
 _MAX_COMPARED, _NEAR = 256, 4
@@ -92,6 +92,38 @@ def best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: i
             j += 1
         else:
             i += 1
+    return found
+
+
+def firm_chain(pairs: Sequence[tuple[int, int]], firm: Collection[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The longest chain of ordered pairs, in which those that are not firm override none that is."""
+    chain = longest_chain([pair for pair in pairs if pair in firm])
+    if len(chain) == len(pairs):
+        return chain
+    found = list(chain)
+    for w, s in pairs:
+        at = bisect_left(chain, (w, -1))
+        is_free = at == len(chain) or (chain[at][0] != w and s < chain[at][1])
+        if is_free and (at == 0 or s > chain[at - 1][1]):
+            found.append((w, s))
+    return longest_chain(sorted(found))
+
+
+def next_equal(
+    shown: Sequence[bytes], rows: Sequence[bytes], may_be: Callable[[int, int], bool]
+) -> list[tuple[int, int]]:
+    """Each element with the next equal one of the other sequence, in order: for sequences that are long."""
+    places: dict[bytes, list[int]] = {}
+    for s, mark in enumerate(rows):
+        places.setdefault(mark, []).append(s)
+    found: list[tuple[int, int]] = []
+    after = -1
+    for w, mark in enumerate(shown):
+        there = places.get(mark, [])
+        at = bisect_left(there, after + 1)
+        if at < len(there) and may_be(w, there[at]):
+            after = there[at]
+            found.append((w, after))
     return found
 
 
