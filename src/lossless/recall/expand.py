@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
-from functools import partial
-from itertools import islice
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.tokens import estimate_tokens
@@ -16,7 +15,7 @@ from lossless.recall.results import Reference, TextBudget, format_span, message_
 from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
     from datetime import datetime
 
     from lossless.recall.scope import Scope
@@ -106,104 +105,175 @@ class Expansion:
 NEIGHBOUR_COUNT = 100
 #: The most summaries that one expansion walks.
 _MOST = 20_000
+_AHEAD = 8
 _BATCH, _LARGEST_BATCH = 4, 64
 
 
-class WalkStep(NamedTuple):
-    """A summary or a message on the way. Its title and text are read when it is come to."""
+#: Where one is: the index of the stop, and of the message in it.
+WalkPlace: TypeAlias = tuple[int, int]
 
-    name: str
+
+@dataclass(frozen=True, slots=True)
+class WalkStep:
+    """A stop on the way: a summary, or messages in a row; then, of these, one message. Its text is read when it is
+    come to.
+    """
+
+    kind: Literal["summary", "messages"]
+    #: The summary; for messages, the leaf that they were folded into, or empty.
+    id: str
     level: int
-    #: For a message the leaf over it, for a summary what it is a source of.
-    under: str | None
-    #: None for a summary.
+    #: What a summary is a source of.
+    source_of: str | None = None
+    message_ids: tuple[int, ...] = ()
     message_id: int | None = None
     title: str = ""
     text: str = ""
 
+    @property
+    def name(self) -> str:
+        return self.id if self.message_id is None else f"msg#{self.message_id}"
+
     def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
         """A place in its text."""
-        return self.name, "" if self.message_id is None else self.under or "", offset, backwards
+        return self.name, "" if self.message_id is None else self.id, offset, backwards
 
-    def piece(self, start: int, end: int) -> ExpandedPiece:
-        total, text = len(self.text), self.text[start:end]
-        block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
+    def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
+        total = len(self.text)
+        end = total if end is None else end
         kind: Literal["summary", "message"] = "summary" if self.message_id is None else "message"
+        under = self.source_of if kind == "summary" else self.id or None
+        text = self.text[start:end]
+        block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
         tokens = estimate_tokens(block)
-        return ExpandedPiece(kind, self.name, text, start, end, total, self.level, self.under, block, tokens)
+        return ExpandedPiece(kind, self.name, text, start, end, total, self.level, under, block, tokens)
 
-    def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool) -> ExpandedPiece | None:
+    def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
         """As much as fits from `start` on, or up to `end`; None when nothing does."""
         frame = f"{self._head(len(self.text), len(self.text))}\n\n\n"
         inside = budget.less(len(frame), estimate_tokens(frame))
-        text = (inside.tail if at_end else inside.head)(self.text[start:end])
-        ends = (end - len(text), end) if at_end else (start, start + len(text))
-        return self.piece(*ends) if text else None
+        if at_end:
+            text = inside.tail(self.text[:end])
+            return self.piece(end - len(text), end) if text else None
+        text = inside.head(self.text[start:])
+        return self.piece(start, start + len(text)) if text else None
 
     def _head(self, start: int, end: int) -> str:
         return f"[{self.title} | characters {start:,} to {end:,} of {len(self.text):,}]"
 
 
-def _load(archive: Archive, scope: Scope, steps: Iterable[WalkStep]) -> Iterator[WalkStep]:
-    """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
-    todo, size = iter(steps), _BATCH
-    while batch := list(islice(todo, size)):
-        messages = {stored.id: stored for stored in archive.messages.many([one.message_id or 0 for one in batch])}
-        summaries = {found.id: found for found in archive.summaries.many([one.name for one in batch])}
-        for step in batch:
-            if summary := summaries.get(step.name):
-                when = format_span(summary.earliest_at, summary.latest_at)
-                title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
-                yield step._replace(title=title, text=summary.content)
-            elif (stored := messages.get(step.message_id or 0)) and scope.allows(stored.conversation_id):
-                yield step._replace(title=message_header(stored)[1:-1], text=message_text(stored.message))
-        size = min(2 * size, _LARGEST_BATCH)
+class ExpansionWalk:
+    """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStep]) -> None:
+        self._archive, self._scope, self.stops = archive, scope, stops
+        self._messages: dict[str, tuple[int, ...]] = {}
 
-def _message_steps(message_ids: Iterable[int], level: int = 0, leaf: str | None = None) -> list[WalkStep]:
-    return [WalkStep(f"msg#{id_}", level, leaf, id_) for id_ in message_ids]
+    def forward(self, start: WalkPlace) -> Iterator[WalkStep]:
+        """From a place on."""
+        after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
+        return self._load(
+            replace(self.stops[index], message_id=id_)
+            for index, ids in after
+            for id_ in ids[start[1] if index == start[0] else 0 :]
+        )
+
+    def backward(self, end: WalkPlace) -> Iterator[WalkStep]:
+        """From just before a place back to the beginning."""
+        before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
+        return self._load(
+            replace(self.stops[index], message_id=id_)
+            for index, ids in before
+            for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
+        )
+
+    def _load(self, steps: Iterator[WalkStep]) -> Iterator[WalkStep]:
+        """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
+        size = _BATCH
+        while batch := list(islice(steps, size)):
+            ids = [step.message_id for step in batch if step.message_id is not None]
+            messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
+            summaries = {
+                found.id: found
+                for found in self._archive.summaries.many([step.id for step in batch if step.message_id is None])
+            }
+            for step in batch:
+                if step.message_id is None:
+                    if summary := summaries.get(step.id):
+                        when = format_span(summary.earliest_at, summary.latest_at)
+                        title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
+                        yield replace(step, title=title, text=summary.content)
+                elif (stored := messages.get(step.message_id)) and self._scope.allows(stored.conversation_id):
+                    yield replace(step, title=message_header(stored)[1:-1], text=message_text(stored.message))
+            size = min(2 * size, _LARGEST_BATCH)
+
+    def find(self, name: str, leaf: str) -> WalkPlace | None:
+        """Where a summary stands, or a message (`msg#…`) of a leaf."""
+        for index, stop in enumerate(self.stops):
+            if stop.kind == "summary":
+                if stop.id == name:
+                    return index, 0
+            elif stop.id == leaf:
+                places = (place for place, id_ in enumerate(self._ids(index)) if f"msg#{id_}" == name)
+                if (found := next(places, None)) is not None:
+                    return index, found
+        return None
+
+    def _ids(self, index: int) -> tuple[int | None, ...]:
+        stop = self.stops[index]
+        if stop.kind == "summary":
+            return (None,)
+        if stop.message_ids:
+            return stop.message_ids
+        if stop.id not in self._messages:
+            near = self.stops[max(0, index - _AHEAD) : index + _AHEAD]
+            leaves = [other.id for other in near if other.kind == "messages" and not other.message_ids]
+            found = self._archive.listings.leaf_messages(leaves)
+            self._messages |= {leaf: tuple(found.get(leaf, ())) for leaf in leaves}
+        return self._messages[stop.id]
 
 
 def walk_below(
     archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int, *, messages: bool
 ) -> list[WalkStep]:
-    """The steps below some summaries, `depth` layers down, sources right behind what they were folded into.
+    """The stops below some summaries, `depth` layers down, sources right behind what they were folded into.
 
     Messages are a layer. A leaf that is a root itself is opened; others only with `messages`.
     """
     sources = _sources(archive, scope, roots, depth)
-    found: list[WalkStep | tuple[str, int]] = []
+    stops: list[WalkStep] = []
     shown: set[str] = set()
-    opened: dict[str, bool] = {}
+    opened: set[str] = set()
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None) for root in reversed(roots)]
     while todo:
         node, level, source_of = todo.pop()
         if level and node.id not in shown:
             shown.add(node.id)
-            found.append(WalkStep(node.id, level, source_of))
+            stops.append(WalkStep("summary", node.id, level, source_of))
         if node.id in opened or level >= depth or not (node.source_count or messages or not level):
             continue
-        opened[node.id] = not node.source_count
-        todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
-        found += [] if node.source_count else [(node.id, level + 1)]
-    under = archive.listings.leaf_messages([id_ for id_, is_leaf in opened.items() if is_leaf])
-    steps: list[WalkStep] = []
-    for one in found:
-        steps += [one] if isinstance(one, WalkStep) else _message_steps(under.get(one[0], ()), one[1], one[0])
-    return steps
+        opened.add(node.id)
+        if node.source_count:
+            todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
+        else:
+            stops.append(WalkStep("messages", node.id, level + 1))
+    return stops
 
 
 def _sources(archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int) -> dict[str, list[LineageNode]]:
     """The sources of every summary on the way, read layer by layer; what is out of scope is left out."""
     found: dict[str, list[LineageNode]] = {}
     layer = [root.id for root in roots if root.source_count]
-    for _ in range(depth if layer else 0):
+    for _ in range(depth):
+        if not layer:
+            break
         if len(found) + len(layer) > _MOST:
             raise BadInput("there are too many summaries below; expand a branch of it, or fewer layers")
         read = archive.listings.nodes_below(layer)
-        found |= {id_: [node for node in nodes if scope.allows(node.conversation_id)] for id_, nodes in read.items()}
-        below = (node for id_ in read for node in found[id_])
-        layer = list(dict.fromkeys(node.id for node in below if node.source_count and node.id not in found))
+        got = {id_: [node for node in nodes if scope.allows(node.conversation_id)] for id_, nodes in read.items()}
+        found |= got
+        nodes = chain.from_iterable(got.values())
+        layer = list(dict.fromkeys(node.id for node in nodes if node.source_count and node.id not in found))
     return found
 
 
@@ -244,26 +314,29 @@ def expand(
     def read(remaining: int | None) -> Expansion:
         cap = request.token_cap if remaining is None else min(request.token_cap, remaining)
         with archive.reading():
-            steps, centre = _plan(archive, scope, request)
-            return _page(replace(request, token_cap=cap), partial(_load, archive, scope), steps, start, centre)
+            walk, centre = _plan(archive, scope, request)
+            return _page(replace(request, token_cap=cap), walk, start, centre)
 
     return recall_scope.read_and_charge(archive, grant, now, read, lambda found: found.tokens)
 
 
-def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[list[WalkStep], int | None]:
-    """The way through what was asked for, and the index of the message to be centred on."""
+def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[ExpansionWalk, WalkPlace | None]:
+    """The way through what was asked for, and the place to be centred on."""
     references = request.references
     if not references and request.around is None:
         raise BadInput("nothing to expand: pass ids, a message to look around, or a cursor")
     if len(references) > _MOST_IDS:
         raise BadInput(f"pass at most {_MOST_IDS} ids, not {len(references)}")
     roots, message_ids = _roots(archive, scope, references)
-    if request.around is not None:
-        return _centred(archive, scope, request.around, roots)
-    if len(references) == 1 and message_ids:
-        return _centred(archive, scope, message_ids[0], roots)
-    steps = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
-    return steps + _message_steps(message_ids), None
+    around = request.around
+    if around is None and len(references) == 1 and message_ids:
+        around, message_ids = message_ids[0], []
+    if around is not None:
+        return _centred(archive, scope, around, roots)
+    stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
+    if message_ids:
+        stops.append(WalkStep("messages", "", 0, message_ids=tuple(message_ids)))
+    return ExpansionWalk(archive, scope, stops), None
 
 
 def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> tuple[list[LineageNode], list[int]]:
@@ -278,7 +351,7 @@ def _roots(archive: Archive, scope: Scope, references: Sequence[Reference]) -> t
 
 def _centred(
     archive: Archive, scope: Scope, message_id: int, roots: Sequence[LineageNode]
-) -> tuple[list[WalkStep], int]:
+) -> tuple[ExpansionWalk, WalkPlace]:
     """A message in its leaf when that is below what was named, else among its neighbours."""
     places, name = archive.listings.message_places([message_id]), f"msg#{message_id}"
     require_readable(archive, scope, places[message_id][0] if places else None, name)
@@ -286,12 +359,15 @@ def _centred(
     if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        steps = _message_steps(archive.listings.leaf_messages([leaf])[leaf], 1, leaf)
+        walk = ExpansionWalk(archive, scope, [WalkStep("messages", leaf, 1)])
     else:
         before = archive.listings.ids_before(*places[message_id], NEIGHBOUR_COUNT)
         after = archive.listings.ids_after(*places[message_id], NEIGHBOUR_COUNT)
-        steps = _message_steps((*before, message_id, *after))
-    return steps, [step.name for step in steps].index(name)
+        around = WalkStep("messages", "", 0, message_ids=(*before, message_id, *after))
+        leaf, walk = "", ExpansionWalk(archive, scope, [around])
+    found = walk.find(name, leaf)
+    assert found is not None
+    return walk, found
 
 
 #: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and
@@ -299,77 +375,81 @@ def _centred(
 _Edge: TypeAlias = tuple[str, str, int, bool]
 
 
-def _page(
-    request: ExpandRequest,
-    load: Callable[[Iterable[WalkStep]], Iterator[WalkStep]],
-    steps: Sequence[WalkStep],
-    start: _Edge | None,
-    centre: int | None,
-) -> Expansion:
-    budget, before, after = TextBudget(request.token_cap), None, None
-    if start is not None:
-        places = (n for n, step in enumerate(steps) if step.edge(0)[:2] == start[:2])
-        place, is_backwards = next(places, None), start[3]
-        if place is None:
-            raise results.bad_cursor()
-        way = reversed(steps[: place + bool(start[2])]) if is_backwards else steps[place:]
-        pieces, edge = _fill(load(way), budget, start)
-        before, after = (edge, None) if is_backwards else (None, edge)
-    elif centre is None:
-        pieces, after = _fill(load(steps), budget, ("", "", 0, False))
-    else:
-        middle = next(load(steps[centre : centre + 1]), None)
-        if middle is None:
-            raise results.bad_cursor()
-        ways = load(steps[centre + 1 :]), load(reversed(steps[:centre]))
-        pieces, after, before = _both_ways(middle, *ways, budget)
+def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, centre: WalkPlace | None) -> Expansion:
+    budget = TextBudget(request.token_cap)
     opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
-    words = [None if edge is None else _to_cursor(request, edge) for edge in (after, before)]
-    return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
+
+    def result(pieces: Sequence[ExpandedPiece], after: _Edge | None, before: _Edge | None = None) -> Expansion:
+        words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
+        return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
+
+    if start is None:
+        return result(*(_both_ways(walk, centre, budget) if centre else _forward(walk.forward((0, 0)), budget, 0)))
+    name, leaf, offset, backwards = start
+    place = walk.find(name, leaf)
+    if place is None:
+        raise results.bad_cursor()
+    if not backwards:
+        return result(*_forward(walk.forward(place), budget, offset))
+    pieces, before = _backward(walk, place, start, budget)
+    return result(pieces, None, before)
 
 
-def _fill(items: Iterable[WalkStep], budget: TextBudget, edge: _Edge) -> tuple[list[ExpandedPiece], _Edge | None]:
-    """Pieces from an edge on, in order, as long as there is room, and where the next page begins; only the piece at the
-    edge may be cut.
-    """
+def _forward(items: Iterator[WalkStep], budget: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
+    """Pieces in order as long as there is room; only the first may be cut."""
     pieces: list[ExpandedPiece] = []
-    _, _, offset, backwards = edge
     for item in items:
-        total = len(item.text)
-        start, end = (0, min(offset or total, total)) if backwards else (min(offset, total), total)
-        offset = 0
-        if start == end and start:
+        start, offset = min(offset, len(item.text)), 0
+        if start == len(item.text) and start:
             continue
-        piece = item.piece(start, end)
+        piece = item.piece(start)
         if not budget.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(start, end, budget, at_end=backwards)
-            pieces += filter(None, [part])
-            if not backwards:
-                edge = item.edge(part.end if part else start)
-            elif part:
-                edge = item.edge(part.start, backwards=True)
-            return pieces[::-1] if backwards else pieces, edge
+            part = None if pieces else item.cut(start, len(item.text), budget)
+            return [*pieces, *filter(None, [part])], item.edge(part.end if part else start)
         pieces.append(piece)
-        edge, budget = item.edge(0, backwards=backwards), budget.less(len(piece.block), piece.tokens)
-    return pieces[::-1] if backwards else pieces, None
+        budget = budget.less(len(piece.block), piece.tokens)
+    return pieces, None
+
+
+def _backward(
+    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, budget: TextBudget
+) -> tuple[list[ExpandedPiece], _Edge | None]:
+    """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
+    pieces: deque[ExpandedPiece] = deque()
+    cut: int | None = edge[2] or None
+    for item in walk.backward((place[0], place[1] + 1) if cut else place):
+        piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
+        cut = None
+        if not budget.holds(len(piece.block), piece.tokens):
+            part = None if pieces else item.cut(0, piece.end, budget, at_end=True)
+            return [*filter(None, [part]), *pieces], item.edge(part.start, backwards=True) if part else edge
+        pieces.appendleft(piece)
+        edge, budget = item.edge(0, backwards=True), budget.less(len(piece.block), piece.tokens)
+    return list(pieces), None
 
 
 def _both_ways(
-    middle: WalkStep, later: Iterator[WalkStep], earlier: Iterator[WalkStep], budget: TextBudget
+    walk: ExpansionWalk, centre: WalkPlace, budget: TextBudget
 ) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
     """The piece in the middle, then one after and one before it in turns, as long as they fit."""
-    edge, piece = middle.edge(0, backwards=True), middle.piece(0, len(middle.text))
+    index, place = centre
+    middle = next(walk.forward(centre), None)
+    if middle is None:
+        raise results.bad_cursor()
+    edge, piece = middle.edge(0, backwards=True), middle.piece()
     if not budget.holds(len(piece.block), piece.tokens):
-        pieces, after = _fill([middle], budget, middle.edge(0))
-        return pieces, after, edge if next(earlier, None) else None
+        pieces, after = _forward(iter([middle]), budget, 0)
+        return pieces, after, edge if next(walk.backward(centre), None) else None
     found, budget = deque([piece]), budget.less(len(piece.block), piece.tokens)
+    later = walk.forward((index, place + 1))
     after = before = None
-    ways = deque([later, earlier])
+    ways = deque([later, walk.backward(centre)])
     while ways:
         way = ways.popleft()
-        if (item := next(way, None)) is None:
+        item = next(way, None)
+        if item is None:
             continue
-        piece = item.piece(0, len(item.text))
+        piece = item.piece()
         if not budget.holds(len(piece.block), piece.tokens):
             after, before = (item.edge(0), before) if way is later else (after, edge)
             continue
