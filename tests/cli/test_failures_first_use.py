@@ -145,5 +145,5 @@ def test_a_host_that_cannot_be_asked_is_not_ok(lcm: Lcm, home: Path, monkeypatch
     (home / ".openclaw").mkdir()
     (home / ".openclaw" / "openclaw.json").write_text("{}")
     planned = lcm("connect", "openclaw", "--dry-run").out
-    assert "lcm disconnect openclaw" in planned
+    assert "`lcm disconnect`" in planned
     assert "uninstall" not in planned

@@ -299,6 +299,14 @@ def test_texts_that_a_host_strips_later_are_their_rows(engine: lossless.Engine) 
     assert contents(engine) == ["Look at the log of the last run", "", "ok"]
 
 
+def test_very_short_texts_after_a_summary_of_the_host_are_their_rows(engine: lossless.Engine) -> None:
+    """Rule: what the rows end with is known behind one new message, also where each of its texts may be repeated."""
+    engine.sync(SESSION, [user("Sort the list of ferries by harbour"), answer("go on"), user("ok"), answer("go on")])
+    report = engine.sync(SESSION, [answer("We sorted ferries."), user("ok"), answer("go on"), user("What is next?")])
+    assert report.stored == 2
+    assert contents(engine).count("go on") == 2
+
+
 def test_a_streamed_message_is_one_row(engine: lossless.Engine) -> None:
     words = " ".join(f"word{n}" for n in range(30))
     for end in range(20, len(words) + 1, 10):

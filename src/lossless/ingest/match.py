@@ -295,23 +295,22 @@ class _Matcher:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
         return inside and self.shown[w].mark == self.stored[s].mark
 
-    def _overlap_by_marks(self) -> list[tuple[int, int]]:
-        """Without any anchor: repeated messages, where the window begins with what the rows end with."""
-        shown = [one.mark for one in self.shown]
-        stored = [row.mark for row in self.stored]
-        size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[n].is_short)
-        if not size and (pairs := self._decorated_overlap(shown, stored)):
+    def _overlap_by_marks(self, head: int = 0) -> list[tuple[int, int]]:
+        """Without any anchor: repeated messages, where the window begins with what the rows end with, or behind one."""
+        shown, stored = [one.mark for one in self.shown[head:]], [row.mark for row in self.stored]
+        size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[head + n].is_short)
+        if not head and not size and (pairs := self._decorated_overlap(shown, stored)):
             return pairs
-        if size == 1 and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
+        if size == 1 and not head and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
-        is_alone = size == 1 and not self.shown[0].is_short  # the newest row, from any producer
+        is_alone = size == 1 and not self.shown[head].is_short  # the newest row, from any producer
         is_known = size == 1 and (self._was_shown(start) or len(self.shown) == len(self.stored) == 1)
-        is_sure = size >= 2 or is_known or is_alone
-        if not is_sure or not all(self.pair.may_be(n, start + n) for n in range(size)):
-            self.ambiguous = 0
-            return []
-        return [(n, start + n) for n in range(size)]
+        is_sure = size >= 2 or (not head and (is_known or is_alone))
+        if is_sure and all(self.pair.may_be(head + n, start + n) for n in range(size)):
+            return [(head + n, start + n) for n in range(size)]
+        self.ambiguous = 0
+        return [] if head or len(shown) < SURE else self._overlap_by_marks(1)  # behind a summary of the host
 
     def _decorated_overlap(self, shown: list[bytes], stored: list[bytes]) -> list[tuple[int, int]]:
         """The same, where only the newest user message has other words: hosts decorate it."""
