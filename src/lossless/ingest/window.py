@@ -210,13 +210,16 @@ class RowComparer:
         self._archive, self._events, self._stored, self._rows = archive, events, stored, stored.rows
         self._in_use = in_use | {event.entry_id for event in events if event.entry_id is not None}
         self._loaded: dict[int, Message] = {}
+        #: By the place of a shown message, or by the inverse of a row's.
         self._spelled: dict[int, tuple[object, ...] | None] = {}
 
     def is_respelled(self, shown: int, row: int) -> bool:
-        for n, load in ((shown, self._message), (~row, lambda n: self._load(~n))):
-            if n not in self._spelled:
-                self._spelled[n] = likeness.spelling(load(n))
-        return self._spelled[shown] is not None and self._spelled[shown] == self._spelled[~row]
+        try:
+            mine, theirs = self._spelled[~row], self._spelled[shown]
+        except KeyError:
+            mine = self._spelled[~row] = likeness.spelling(self._load(row))
+            theirs = self._spelled[shown] = likeness.spelling(self._message(shown))
+        return mine is not None and mine == theirs
 
     def may_be(self, shown: int, row: int) -> bool:
         event, stored = self._events[shown], self._rows[row]
