@@ -10,7 +10,7 @@ import lossless
 from tests.built import built
 from tests.maintenance.surgery_kit import HERE, THERE, open_engine, talk, told
 
-from .conftest import sql
+from .conftest import sound, sql
 from .loop import bytes_of
 
 if TYPE_CHECKING:
@@ -44,10 +44,6 @@ def _build_archive(path: Path) -> None:
         told(engine)
         engine.append(THERE, talk(400, "long"))
         engine.append(lossless.Session(key="agent:main:short"), talk(4, "short"))
-
-
-def sound(lcm: Lcm) -> None:
-    assert lcm("verify").data["problems"] == []
 
 
 def roots(path: Path, conversation_id: int = 2) -> list[str]:
