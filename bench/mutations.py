@@ -193,10 +193,19 @@ MUTATIONS = (
     Mutation(
         "a place between two anchors is none",
         "ingest/match.py",
-        "        if anchored_before and anchored_after and self._may_all_be(shown, rows):",
-        "        if anchored_before and anchored_after and not shown:",
+        "        is_between = anchored_before and anchored_after and len(shown) == len(rows)",
+        "        is_between = anchored_before and anchored_after and not shown",
         "a message in other words is stored beside the one it was",
         "edits system",
+        "host",
+    ),
+    Mutation(
+        "calls are known by their ids only",
+        "ingest/window.py",
+        "    if not _may_have_new_ids(archive, conversation_id, events, stored.rows):",
+        "    if stored.rows:",
+        "tool rounds under new ids are stored again",
+        "new call ids",
         "host",
     ),
     Mutation(

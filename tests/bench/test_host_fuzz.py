@@ -89,6 +89,11 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("deletes", 55_002_896),
         ("edits and cuts off", 56_002_198),
         ("two tabs", 59_000_606),
+        ("edits and cuts off", 60_002_161),
+        ("edits and cuts off", 2_000_001_337),
+        ("edits and cuts off", 2_200_000_530),
+        ("edits and cuts off", 2_200_002_420),
+        ("head cut", 1_600_000_658),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

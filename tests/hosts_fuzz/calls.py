@@ -23,6 +23,8 @@ class Shown:
     reduced: bool = False
     #: Several events shown as one message, or a part of one event.
     regrouped: bool = False
+    #: Its calls have other ids in every window.
+    has_new_ids: bool = False
     #: It comes and goes: retrieved context, a reminder of the host's own.
     transient: bool = False
 

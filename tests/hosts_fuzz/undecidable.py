@@ -3,11 +3,13 @@
 Without ids, a window is explained by an overlap: the last rows are its first messages. Overlaps of several lengths
 may explain it, if what one of them calls new may well be said again; their difference is undecidable. Where the host
 has changed, moved or left out something there is no plain overlap: then each message that may well be said again is,
-and each that comes back into the context.
+and each that comes back into the context. Where calls have other ids in every window, a round that the rows end with
+may be one that was made once more.
 """
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -27,9 +29,18 @@ def undecidable(before: Expected, call: Call) -> int:
     again = [one.words.is_short or len(told[one.words.said]) > 1 for one in call.shown]
     begin = 1 if call.shown and call.shown[0].words.role == "system" else 0
     body, again = list(call.shown[begin:]), again[begin:]
+    rounds = _newest_round(before) if any(one.has_new_ids for one in call.shown) else 0
     if call.verb == "sync" and _is_overlap(before, body):
-        return _overlaps([unit for unit in before.context if unit.words.role != "system"], body, again)
-    return sum(again) + sum(_comes_back(before, one) for one, open_ in zip(body, again, strict=True) if not open_)
+        return rounds + _overlaps([unit for unit in before.context if unit.words.role != "system"], body, again)
+    return (
+        rounds + sum(again) + sum(_comes_back(before, one) for one, open_ in zip(body, again, strict=True) if not open_)
+    )
+
+
+def _newest_round(before: Expected) -> int:
+    """How many calls and results are at the end of the context."""
+    newest = reversed([unit.words for unit in before.context if unit.words.role != "system"])
+    return sum(1 for _ in takewhile(lambda words: bool(words.calls) or words.role == "tool", newest))
 
 
 def _comes_back(before: Expected, one: Shown) -> bool:

@@ -47,6 +47,46 @@ class HeadCut(Host):
         return window[:head] + window[head:][-self.size :]
 
 
+class NewCallIds(Host):
+    """Makes other call ids for every request, at random or counted from its first message; all of it, or the last.
+
+    The same words at the same place are the same call. Its first ids stay, and a result that comes later gets them.
+    No call is made twice: nobody could tell that from a call that is shown again.
+    """
+
+    kind = "new call ids"
+
+    def begin(self) -> None:
+        super().begin()
+        self.world.style = replace(self.world.style, repeats=0.0)
+        self.size = self.random.choice((0, 0, 8, 14))
+        self.is_counted = self.random.random() < 0.3
+
+    def calls(self) -> Iterator[Call]:
+        self.begin()
+        for _ in range(self.random.randint(3, 6)):
+            self.world.user()
+            while self.random.random() < 0.6:
+                self.world.tool_round()
+                if self.random.random() < 0.7:
+                    yield sync(self.view(self.world.path))
+            self.world.answer()
+            yield sync(self.view(self.world.path))
+
+    def view(self, path: list[Event]) -> list[Shown]:
+        ids: dict[str, str] = {}
+        self.count = 0
+        return [self._renamed(one, ids) for one in self.plain(path)[-self.size :]]
+
+    def _renamed(self, one: Shown, ids: dict[str, str]) -> Shown:
+        for id_, _, _ in one.words.calls:
+            self.count += 1
+            ids[id_] = f"call_{self.count}" if self.is_counted else f"call_{self.world.token()}{self.world.token()}"
+        calls = tuple((ids[id_], name, arguments) for id_, name, arguments in one.words.calls)
+        answers = one.words.answers and ids.get(one.words.answers, f"call_{self.world.token()}")
+        return replace(one, words=replace(one.words, calls=calls, answers=answers), has_new_ids=True)
+
+
 class Restarting(Host):
     """Ends and begins again between any two calls: the archive is all that is remembered."""
 

@@ -180,7 +180,8 @@ class _Matcher:
         firm = {(w, s) for w, s in anchors.items() if w in self.rows or not self.shown[w].is_short}
         self.chain = self._without_repeated_end(firm_chain(sorted(anchors.items()), firm))
         found = [w for w, _ in self.chain if w not in self.rows]
-        is_newest = bool(self.chain) and self._goes_to_newest(*self.chain[-1])
+        w, s = self.chain[-1] if self.chain else (0, 0)
+        is_newest = bool(self.chain) and all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
             is_there = self._begins_as_before(self.pair.may_be) or len(found) < len(self.chain)
@@ -247,10 +248,14 @@ class _Matcher:
         size = len(self._common_beginning())
         if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
             return False
-        later = range(size + 1, len(self.stored))
-        start = len(self.stored) - size
+        there = {row.mark for row in self.stored}
+        is_other = (
+            self.shown[size].role == "tool" and len(self.stored) > size + 1 and not self.pair.is_lesser(size, size)
+        )
+        if is_other and not any(one.mark in there and not one.is_short for one in self.shown[size:]):
+            return True  # a call like the first with another result, and nothing else
+        later, start = range(size + 1, len(self.stored)), len(self.stored) - size
         if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
-            there = {row.mark for row in self.stored}
             is_new = not self._is_neighbour(size, size, ALIKE) and all(
                 one.mark not in there for one in self.shown[size:]
             )
@@ -287,9 +292,6 @@ class _Matcher:
         while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
             s += step
         return s
-
-    def _goes_to_newest(self, w: int, s: int) -> bool:
-        return all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
 
     def _is_equal(self, w: int, s: int) -> bool:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
@@ -406,6 +408,10 @@ class _Matcher:
         first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
         if self.follows and len(ends) < SURE:
             self.ambiguous += len(ends) - first
+        elif not rest and 0 < len(ends) < SURE:
+            before = max((w for w in self.rows if w < ends[0][0]), default=-1)
+            if self._is_edited(before) and self.rows[before] != ends[0][1] - 1:  # the host may have continued there
+                self.ambiguous += len(ends)
 
     def _is_open(self, w: int) -> bool:
         return self.shown[w].is_short and self.shown[w].known is None
@@ -423,19 +429,21 @@ class _Matcher:
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.
 
-        Only if everything stored was shown before, except omitted tool rounds: otherwise a window that has moved on too
-        far would look the same.
+        Everything only if it was shown before, except omitted tool rounds: the window may have moved on too far.
         """
         rows, rest = sorted(self.last or ()), set(range(len(self.stored))).difference(self.last or ())
-        if not rows or not self.shown or (rest and (0 in rest or not all(map(self.pair.uses_tools, rest)))):
+        if not rows or not self.shown or 0 in rest:
             return
-        pairs = [(n, s) for n, s in enumerate(rows[: len(self.shown)])]
-        is_all = len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
+        pairs = list(enumerate(rows[: len(self.shown)]))
+        is_whole = all(map(self.pair.uses_tools, rest))
+        is_all = is_whole and len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
-        is_little = len(rows) >= _FEW or self.shown[0].is_short
+        is_little = len(rows) >= _FEW or self.shown[0].is_short or not is_whole
         is_first = likeness >= VERY_ALIKE if is_little else likeness > ALIKE  # the same frame is not enough
-        is_all = is_all and not (is_first and self._goes_on_otherwise(pairs))
+        spoken = [(w, s) for w, s in pairs if is_first and self.shown[w].role != "tool"]
+        goes_on = 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)  # from the edited first
+        is_all, is_first = is_all and not (is_first and goes_on), is_first and not (goes_on and self.shown[0].is_short)
         if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
             return
@@ -472,11 +480,6 @@ class _Matcher:
         self._pair_all(zip(free, rows, strict=False), alike=True)
         return True
 
-    def _goes_on_otherwise(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether most messages differ: the first message was edited, and the host continued from there."""
-        spoken = [(w, s) for w, s in pairs if self.shown[w].role != "tool"]
-        return 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)
-
     def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
             return
@@ -492,8 +495,11 @@ class _Matcher:
             is_sure = anchored_after or (is_after and not self.shown[next_w].is_short)
             is_sure = is_sure or (is_after and all(self.shown[one].role == "system" for one in some))
             self._fill_alike(some, others, anchored_before=is_before, anchored_after=is_sure)
-        if not anchored_after:
-            self.ambiguous += sum(self.shown[w].is_short and not self._follows_its_row(w, s) for w, s in equal)
+        open_: set[tuple[int, int]] = set()
+        for w, s in [] if anchored_after else equal:
+            if self.shown[w].is_short and ((w - 1, s - 1) in open_ or not self._follows_its_row(w, s)):
+                open_.add((w, s))
+        self.ambiguous += len(open_)
 
     def _follows_its_row(self, w: int, s: int) -> bool:
         """Whether an unedited row precedes a message, and what preceded its own row is shown."""
@@ -531,9 +537,8 @@ class _Matcher:
         if not pairs or pairs[0][0] == shown[0] or not all(self.shown[w].is_short for w, _ in pairs):
             return pairs
         first = self._common(shown[:1], rows, from_start=True)
-        return (
-            first + self._common(shown[1:], [s for s in rows if s > first[0][1]], from_start=True) if first else pairs
-        )
+        later = [s for s in rows if first and s > first[0][1]]
+        return first + self._common(shown[1:], later, from_start=True) if first else pairs
 
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
         """Without a certain message after them, very short texts after something new are new as well, or were moved.
@@ -547,7 +552,8 @@ class _Matcher:
             is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
             is_there = is_there and not self._is_behind_abandoned(w, {one for one, _ in kept})
             if self._is_edited(w - 1):
-                is_there = is_there and self.rows[w - 1] == s - 1
+                is_same = self._is_equal(w, s) or not self._is_reworded(w - 1, s - 1)
+                is_there = is_there and self.rows[w - 1] == s - 1 and is_same
             if not is_next or self._is_edited(w - 1):
                 is_there = is_there and not self._has_other_result(w, s)
             if is_there or not self.shown[w].is_short:
@@ -570,17 +576,16 @@ class _Matcher:
             n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
         )
         n = next(signs, 0)
+        if any(self.stored[one].role == "user" for one in range(s - n + 1, s) if n):
+            return False
         is_open = n == 0 or self.shown[w - n].is_short
         return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
 
     def _is_behind_abandoned(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
-        for one in range(w - 1, -1, -1):
-            if one in self.rows or one in found:
-                return False
-            if not self.shown[one].is_short:
-                return self.is_abandoned(one)
-        return False
+        known = {*self.rows, *found}
+        before = next((n for n in range(w - 1, -1, -1) if n in known or not self.shown[n].is_short), None)
+        return before is not None and before not in known and self.is_abandoned(before)
 
     def _common(self, shown: list[int], rows: list[int], *, from_start: bool) -> list[tuple[int, int]]:
         """A longest common subsequence; of equally long ones the one shown before, and nearest to the anchor."""
@@ -613,7 +618,8 @@ class _Matcher:
         """A gap without equal messages: those at the same position between two certain ones, or similar ones."""
         if not shown or not rows:
             return
-        if anchored_before and anchored_after and self._may_all_be(shown, rows):
+        is_between = anchored_before and anchored_after and len(shown) == len(rows)
+        if is_between and all(map(self.pair.may_be, shown, rows)):
             self._pair_all(zip(shown, rows, strict=True))
             return
         self._fill_cut(shown, rows)
@@ -644,10 +650,6 @@ class _Matcher:
             if not is_late or (not is_short and self.pair.likeness(w, s) == 1.0):
                 kept.append((w, s))
         return kept
-
-    def _may_all_be(self, shown: list[int], rows: list[int]) -> bool:
-        same = len(shown) == len(rows)
-        return same and all(self.pair.may_be(w, s) for w, s in zip(shown, rows, strict=True))
 
     def _pair_all(self, pairs: Iterable[tuple[int, int]], *, alike: bool = False) -> None:
         for w, s in pairs:
@@ -791,9 +793,8 @@ class _Matcher:
         if goes_on or is_edit:
             is_before = self.last is not None and end < min(self.last, default=0)  # it went back before what was shown
             newest = max(self.last or (), default=-1)
-            for s in behind:
-                if self.last is None or s <= newest or is_before:
-                    gone[s] = "transient" if self.stored[s].role == "system" else "branch"
+            left = [s for s in behind if self.last is None or s <= newest or is_before]
+            gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)

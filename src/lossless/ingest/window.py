@@ -10,15 +10,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from lossless.ingest import call_ids, likeness
 from lossless.ingest import events as incoming
-from lossless.ingest import likeness
 from lossless.ingest.events import entry_ids_of
 from lossless.ingest.match import SURE
 from lossless.ingest.plan import IngestPlan, StoredRows, plan_append, plan_window, with_own_ids
 from lossless.ingest.sequences import overlap
 from lossless.ingest.synthetic import identify_synthetic, match_referenced_rows
+from lossless.model.identity import fingerprint
 from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, Message, MessageLike, Reasoning
 from lossless.model.records import ContextChange
@@ -162,14 +164,86 @@ def plan_over(
     in_use: frozenset[str] = frozenset(),
 ) -> IngestPlan:
     """Match events with rows; those that left the context are looked up on demand."""
+    events, open_ = _with_stored_calls(archive, conversation_id, events, stored, in_use)
     stored = replace(stored, same=match_referenced_rows(archive, conversation_id, events, stored.rows))
-    return plan_window(
+    plan = plan_window(
         events,
         stored,
         RowComparer(archive, events, stored, in_use),
         lambda: archive.messages.abandoned_from(conversation_id, stored.after_seq + 1),
         lambda event, row: _has_other_words(archive, event, row),
     )
+    return replace(plan, ambiguous=plan.ambiguous + open_) if open_ else plan
+
+
+def _with_stored_calls(
+    archive: Archive, conversation_id: int, events: Sequence[Event], stored: StoredRows, in_use: frozenset[str]
+) -> tuple[Sequence[Event], int]:
+    """The events with the ids of stored calls, if their host makes new call ids for every request.
+
+    That is so when none of its calls and results is a row, and a run of messages with a result is one but for the ids.
+    With it comes how many of them may be repeats: the run shows nothing after them.
+    """
+    if not _may_have_new_ids(archive, conversation_id, events, stored.rows):
+        return events, 0
+    messages = {one.id: one.message for one in archive.messages.many([row.id for row in stored.rows])}
+    named = call_ids.name_by_words(list(messages.values()))
+    rows = [
+        row if one is messages[row.id] else replace(row, fingerprint=fingerprint(one))
+        for row, one in zip(stored.rows, named, strict=True)
+    ]
+    there = replace(stored, rows=tuple(rows))
+    shown = _with_messages(events, call_ids.name_by_words([event.message for event in events], named))
+    comparer = RowComparer(archive, shown, there, in_use, dict(enumerate(named)))
+    places = plan_window(shown, there, comparer, lambda: (), lambda _, __: False).places
+    order = {row.id: n for n, row in enumerate(rows)}
+    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, len(rows))
+    if repeats is None:
+        return events, 0
+    renamed: dict[str, str] = {}
+    for event, id_ in zip(events, places, strict=True):
+        stored_ids = call_ids.ids_of(messages[id_]) if id_ in messages else []
+        both = zip(call_ids.ids_of(event.message), stored_ids, strict=False)
+        renamed |= {mine: theirs for mine, theirs in both if mine and theirs}
+    return _with_messages(events, [call_ids.rename(event.message, renamed) for event in events]), repeats
+
+
+def _with_messages(events: Sequence[Event], messages: Sequence[Message]) -> list[Event]:
+    return [
+        event if message is event.message else replace(event, message=message, fingerprint=fingerprint(message))
+        for event, message in zip(events, messages, strict=True)
+    ]
+
+
+def _may_have_new_ids(archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]) -> bool:
+    """Whether no call and no result of a window is a row, though a result is stored, or a round is at its place."""
+    prints = {row.fingerprint: n for n, row in enumerate(rows)}
+    tools = [n for n, event in enumerate(events) if event.message.tool_calls or event.message.tool_results]
+    named = [n for n in tools if events[n].message.tool_calls] or tools
+    if not tools or any(events[n].fingerprint in prints for n in named):
+        return False
+    before = (prints.get(events[n - 1].fingerprint, len(rows)) if n else -1 for n in tools)
+    if any([row.role for row in rows[place + 1 : place + 3]] == ["assistant", "tool"] for place in before):
+        return True
+    results = [events[n] for n in tools if events[n].message.tool_results][:_PROBES]
+    return any(archive.messages.seqs_of_identity(conversation_id, event.identity, 1) for event in results)
+
+
+def _shown_again(places: Sequence[int | None], shown: Sequence[Event], end: int) -> int | None:
+    """How many calls and results at the end of the rows may be repeats; None if the window does not show rounds again.
+
+    It does where what follows a result in it is also what follows it in the rows, or where the rows end.
+    """
+    found, size = None, 0
+    for n, place in enumerate(places):
+        is_next = n > 0 and place is not None and places[n - 1] == place - 1
+        if is_next and shown[n - 1].message.tool_results and not shown[n].message.tool_results:
+            return 0
+        uses_tools = shown[n].message.tool_calls or shown[n].message.tool_results
+        size = 0 if place is None or not uses_tools else size + 1 if is_next else 1
+        if place == end - 1 and shown[n].message.tool_results:
+            found = size if shown[n].entry_id is None else 0
+    return found
 
 
 def _has_other_words(archive: Archive, event: Event, row: TailRow) -> bool:
@@ -205,11 +279,16 @@ class RowComparer:
     """Compares events and rows for the matcher; a row is read on first use."""
 
     def __init__(
-        self, archive: Archive, events: Sequence[Event], stored: StoredRows, in_use: frozenset[str] = frozenset()
+        self,
+        archive: Archive,
+        events: Sequence[Event],
+        stored: StoredRows,
+        in_use: frozenset[str] = frozenset(),
+        loaded: Mapping[int, Message] = MappingProxyType({}),
     ) -> None:
         self._archive, self._events, self._stored, self._rows = archive, events, stored, stored.rows
         self._in_use = in_use | {event.entry_id for event in events if event.entry_id is not None}
-        self._loaded: dict[int, Message] = {}
+        self._loaded = dict(loaded)
         #: By the place of a shown message, or by the inverse of a row's.
         self._spelled: dict[int, tuple[object, ...] | None] = {}
 
