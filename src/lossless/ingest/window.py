@@ -216,14 +216,15 @@ def _with_messages(events: Sequence[Event], messages: Sequence[Message]) -> list
 
 
 def _may_have_new_ids(archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]) -> bool:
-    """Whether no call and no result of a window is a row, though a result is stored, or a round is at its place."""
+    """Whether no call of a window is a row, though a result of one is stored, or a round may be at its place."""
     prints = {row.fingerprint: n for n, row in enumerate(rows)}
     tools = [n for n, event in enumerate(events) if event.message.tool_calls or event.message.tool_results]
     named = [n for n in tools if events[n].message.tool_calls] or tools
     if not tools or any(events[n].fingerprint in prints for n in named):
         return False
     before = (prints.get(events[n - 1].fingerprint, len(rows)) if n else -1 for n in tools)
-    if any([row.role for row in rows[place + 1 : place + 3]] == ["assistant", "tool"] for place in before):
+    behind = ([row.role for row in rows[place + 1 : place + 3]] for place in before)
+    if any(roles in (["assistant", "tool"], ["assistant"]) for roles in behind):
         return True
     results = [events[n] for n in tools if events[n].message.tool_results][:_PROBES]
     return any(archive.messages.seqs_of_identity(conversation_id, event.identity, 1) for event in results)
@@ -241,7 +242,7 @@ def _shown_again(places: Sequence[int | None], shown: Sequence[Event], end: int)
             return 0
         uses_tools = shown[n].message.tool_calls or shown[n].message.tool_results
         size = 0 if place is None or not uses_tools else size + 1 if is_next else 1
-        if place == end - 1 and shown[n].message.tool_results:
+        if place == end - 1 and uses_tools:
             found = size if shown[n].entry_id is None else 0
     return found
 
