@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from lossless import formats
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
-from lossless.ingest.likeness import is_short, score_likeness, undecorated
+from lossless.ingest.likeness import is_short, score_likeness, spelling, undecorated
 from lossless.ingest.match import ALIKE, SURE
 from lossless.ingest.sequences import overlap
 from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
@@ -252,7 +252,7 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     before, new = [n for n in indices if n <= end], [n for n in indices if n > end]
     if not request.has_reply or not known or 2 * len(known) < len(before):
         return None
-    equal = [n for n in known if events[n].index not in other]
+    equal = [n for n in known if events[n].index not in other or _reads_same(archive, places[n], events[n])]
     replies = [n for n in equal if events[n].message.role == "assistant"]
     sure = [n for n in replies if not is_short(events[n].message)]
     rows, tail_rows = {places[n] for n in known}, archive.messages.tail_rows
@@ -260,7 +260,8 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
         missing = [row for row in shown if row not in rows]
         is_all = not missing or all(row.role == "system" for row in tail_rows(conversation_id, missing))
         is_newest = end in replies and _is_question(archive, places, events, known, end - 1)
-        return HistoryMatch("on", len(known), is_all) if sure or is_newest or (equal and is_all) else None
+        is_run = len(known) >= SURE and set(known[-SURE:]) <= set(equal)
+        return HistoryMatch("on", len(known), is_all) if sure or is_newest or is_run or (equal and is_all) else None
     last_reply = max((n for n in before if events[n].message.role == "assistant"), default=end)
     is_beginning = all(n in equal for n in before if n <= last_reply)
     if not new and is_beginning and end in equal:
@@ -277,6 +278,12 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     if new and users > 1 and not is_run and not any(places[n] in plan.revived for n in replies):
         return None
     return HistoryMatch("instead", sum(n <= last_reply for n in known))
+
+
+def _reads_same(archive: Archive, row: int | None, event: Event) -> bool:
+    """Whether a message is a row with other spaces, case or typesetting."""
+    spelled = spelling(event.message)
+    return spelled is not None and row is not None and spelled == spelling(archive.messages.get(row).message)
 
 
 def _is_question(
