@@ -94,6 +94,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 2_200_000_530),
         ("edits and cuts off", 2_200_002_420),
         ("head cut", 1_600_000_658),
+        ("time before, sliding", 2_400_007_364),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -122,6 +122,57 @@ def test_a_chat_of_very_short_replies_that_moves_on_is_one_conversation(engine: 
     assert len(texts) == 12
 
 
+def test_a_client_that_writes_old_messages_in_lower_case_has_one_conversation(engine: lossless.Engine) -> None:
+    said: list[Raw] = []
+    for n in range(6):
+        said.append(user(words(n)))
+        shown = [one | {"content": one["content"].lower()} for one in said[:-1]]
+        Line(engine).ask([*shown, said[-1]], answer(n))
+        said.append(reply(answer(n)))
+    (texts,) = rows(engine).values()
+    assert len(texts) == 12
+
+
+def test_a_reply_and_its_continuation_may_come_back_as_one(engine: lossless.Engine) -> None:
+    said: list[Raw] = []
+    for n in range(4):
+        said.append(user(words(n)))
+        Line(engine).ask(said, answer(n))
+        Line(engine).ask([*said, reply(answer(n))], f" Then {answer(n + 100)}")
+        said.append(reply(f"{answer(n)} Then {answer(n + 100)}"))
+    (texts,) = rows(engine).values()
+    assert len(texts) == 12
+    assert engine.verify().ok
+
+
+def test_a_client_that_names_calls_anew_has_one_conversation(engine: lossless.Engine) -> None:
+    said: list[Raw] = []
+    for n in range(8):
+        said.append(user(words(n)))
+        for step in ("call", "answer"):
+            line, ids = Line(engine), iter(range(99))
+            shown = json.loads(json.dumps(said))
+            for one in shown:
+                if one.get("tool_calls"):
+                    one["tool_calls"][0]["id"] = id_ = f"call_{n:06}{step[0]}{next(ids):09}"
+                elif one["role"] == "tool":
+                    one["tool_call_id"] = id_
+            session = line.sessions.of(shown, "key")
+            turn = TurnRecorder(engine, session, line.dialect, window=line.window).turn(
+                {"model": "m", "messages": shown}
+            )
+            function = {"name": "look_up", "arguments": json.dumps({"part": n, "of": "the plan"})}
+            call = {"id": f"call_{n:012}", "type": "function", "function": function}
+            answered = reply(answer(n)) if step == "answer" else reply("") | {"tool_calls": [call]}
+            turn.take({"choices": [{"index": 0, "message": answered}]})
+            line.sessions.release(session)
+            said.append(answered)
+            if step == "call":
+                said.append({"role": "tool", "tool_call_id": call["id"], "content": f"part {n} is {n * 17}"})
+    (texts,) = rows(engine).values()
+    assert len(texts) == 32
+
+
 def test_two_chats_with_a_decorating_client_stay_two(engine: lossless.Engine) -> None:
     chats: list[list[Raw]] = [[], []]
     names: list[set[str]] = [set(), set()]

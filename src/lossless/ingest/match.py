@@ -350,7 +350,8 @@ class _Matcher:
         head = next((w for w in there if not is_start or not self._is_equal(w, start + w)), None)
         if head is not None:
             self.ambiguous += 1
-            return [(head, newest)]
+            run = [(n, newest - head + n) for n in range(head + 1) if newest >= head]
+            return run if run and all(self._is_almost(w, s) for w, s in run) else [(head, newest)]
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
             reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
@@ -616,8 +617,6 @@ class _Matcher:
 
     def _fill_alike(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         """A gap without equal messages: those at the same position between two certain ones, or similar ones."""
-        if not shown or not rows:
-            return
         is_between = anchored_before and anchored_after and len(shown) == len(rows)
         if is_between and all(map(self.pair.may_be, shown, rows)):
             self._pair_all(zip(shown, rows, strict=True))

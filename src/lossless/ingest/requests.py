@@ -244,7 +244,7 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     if mark is None or not mark.rows or not events:
         return None
     plan = plan_aligned(archive, conversation_id, events, mark)
-    places, other = plan.places, {event.index for _, event in (*plan.versions, *plan.cuts)}
+    places, other = plan.places, {event.index for _, event in plan.versions}
     shown = list(dict.fromkeys(row for row in mark.rows if row > 0))
     indices = [n for n, event in enumerate(events) if event.message.role != "system"]
     known = [n for n in indices if places[n] is not None]
@@ -256,7 +256,7 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
     replies = [n for n in equal if events[n].message.role == "assistant"]
     sure = [n for n in replies if not is_short(events[n].message)]
     rows, tail_rows = {places[n] for n in known}, archive.messages.tail_rows
-    if shown and places[end] == shown[-1]:
+    if shown and (places[end] == shown[-1] or _ends_with(archive, shown[-1], events[end], plan.cuts)):
         missing = [row for row in shown if row not in rows]
         is_all = not missing or all(row.role == "system" for row in tail_rows(conversation_id, missing))
         is_newest = end in replies and _is_question(archive, places, events, known, end - 1)
@@ -284,6 +284,12 @@ def _reads_same(archive: Archive, row: int | None, event: Event) -> bool:
     """Whether a message is a row with other spaces, case or typesetting."""
     spelled = spelling(event.message)
     return spelled is not None and row is not None and spelled == spelling(archive.messages.get(row).message)
+
+
+def _ends_with(archive: Archive, row: int, event: Event, cuts: Sequence[tuple[int, Event]]) -> bool:
+    """Whether a message is several rows, of which this is the last one: a client joins a reply and its continuation."""
+    text = archive.messages.get(row).message.content
+    return any(one is event for _, one in cuts) and event.message.content.endswith(text)
 
 
 def _is_question(
