@@ -95,6 +95,9 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 2_200_002_420),
         ("head cut", 1_600_000_658),
         ("time before, sliding", 2_400_007_364),
+        ("splits", 2_400_015_365),
+        ("time before, sliding", 2_500_000_244),
+        ("head cut", 2_500_000_245),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -180,11 +180,11 @@ class _Matcher:
         firm = {(w, s) for w, s in anchors.items() if w in self.rows or not self.shown[w].is_short}
         self.chain = self._without_repeated_end(firm_chain(sorted(anchors.items()), firm))
         found = [w for w, _ in self.chain if w not in self.rows]
-        w, s = self.chain[-1] if self.chain else (0, 0)
-        is_newest = bool(self.chain) and all(self._is_equal(w + n, s + n) for n in range(1, len(self.stored) - s))
+        (w, _), (end, s) = (self.chain[0], self.chain[-1]) if self.chain else ((0, 0), (0, 0))
+        is_newest = bool(self.chain) and all(self._is_equal(end + n, s + n) for n in range(1, len(self.stored) - s))
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
-            is_there = self._begins_as_before(self.pair.may_be) or len(found) < len(self.chain)
+            is_there = len(found) < len(self.chain) or (w > 0 and self._begins_as_before(self.pair.may_be))
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
@@ -390,15 +390,11 @@ class _Matcher:
             anchored_before = n > 0 or self.follows or self._begins_as_before()
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
-            anchored_after = self._is_firm(n, free)
+            rest, is_system = self.chain[n:], all(self.shown[w].role == "system" for w in free)
+            is_firm = is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest)
+            anchored_after = bool(rest) and is_firm  # a run of very short texts may be repeats
             self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
         self._count_short_end()
-
-    def _is_firm(self, n: int, shown: list[int]) -> bool:
-        """Whether the certain pairs after a gap are more than a run of very short texts, which may be repeats."""
-        rest = self.chain[n:]
-        is_system = all(self.shown[w].role == "system" for w in shown)
-        return bool(rest) and (is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest))
 
     def _count_short_end(self) -> None:
         """Count very short texts that are certain only by their run, after something new."""
@@ -435,22 +431,23 @@ class _Matcher:
         rows, rest = sorted(self.last or ()), set(range(len(self.stored))).difference(self.last or ())
         if not rows or not self.shown or 0 in rest:
             return
+        self._fill_split(list(range(len(self.shown))), rows)
         pairs = list(enumerate(rows[: len(self.shown)]))
         is_whole = all(map(self.pair.uses_tools, rest))
         is_all = is_whole and len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
         is_all = is_all and all(self.pair.may_be(w, s) for w, s in pairs)
         likeness = self.pair.likeness(0, rows[0]) if self.pair.may_be(0, rows[0]) else 0.0
-        is_little = len(rows) >= _FEW or self.shown[0].is_short or not is_whole
+        is_short = self.shown[0].is_short or (likeness == 1.0 and self.pair.is_short(rows[0]))
+        is_little = len(rows) >= _FEW or is_short or not is_whole
         is_first = likeness >= VERY_ALIKE if is_little else likeness > ALIKE  # the same frame is not enough
         spoken = [(w, s) for w, s in pairs if is_first and self.shown[w].role != "tool"]
         goes_on = 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)  # from the edited first
-        is_all, is_first = is_all and not (is_first and goes_on), is_first and not (goes_on and self.shown[0].is_short)
-        if is_all and self.pair.are_rewritten(pairs):
+        is_all, is_first = is_all and not (is_first and goes_on), is_first and not (goes_on and is_short)
+        if not self.rows and is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
-            return
-        if is_first:
-            self._pair_all(pairs[:1], alike=True)
-            self.chain = pairs[:1]
+        elif self.rows or is_first:
+            self._pair_all([] if self.rows else pairs[:1], alike=True)
+            self.chain = sorted(self.rows.items())
             self.fill_gaps()
 
     def _is_rewritten_to_end(self, shown: list[int], rows: list[int]) -> bool:
@@ -484,15 +481,20 @@ class _Matcher:
     def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
             return
-        equal = self._equal_in_order(shown, rows, anchored_before=anchored_before)
+        found = equal = self._equal_in_order(shown, rows, anchored_before=anchored_before)
         if not anchored_after:
-            equal = self._without_late_words(self._led_by_first(equal, shown, rows), shown[0] - rows[0])
+            found, offset = self._led_by_first(found, shown, rows), shown[0] - rows[0]
+            equal = self._without_late_words(found, offset)
+            if len(equal) < len(found):  # what precedes them is not new if it is rows in parts
+                there = dict(found)
+                self._fill_cut([w for w in shown if w not in there], [s for s in rows if s not in there.values()])
+                equal = self._without_late_words(found, offset)
         self._pair_all(equal, alike=True)
         ends = [(-1, -1), *equal, (len(self.shown), len(self.stored))]
         for n, ((w, s), (next_w, next_s)) in enumerate(pairwise(ends)):
             is_before, is_after = anchored_before or n > 0, anchored_after or n < len(ends) - 2
-            some = [one for one in shown if w < one < next_w]
-            others = [one for one in rows if s < one < next_s]
+            some = [one for one in shown if w < one < next_w and one not in self.rows]
+            others = [one for one in rows if s < one < next_s and one not in self.taken]
             is_sure = anchored_after or (is_after and not self.shown[next_w].is_short)
             is_sure = is_sure or (is_after and all(self.shown[one].role == "system" for one in some))
             self._fill_alike(some, others, anchored_before=is_before, anchored_after=is_sure)
@@ -535,9 +537,8 @@ class _Matcher:
 
     def _led_by_first(self, pairs: list[tuple[int, int]], shown: list[int], rows: list[int]) -> list[tuple[int, int]]:
         """Of scattered very short texts, only those at the beginning of what is shown count."""
-        if not pairs or pairs[0][0] == shown[0] or not all(self.shown[w].is_short for w, _ in pairs):
-            return pairs
-        first = self._common(shown[:1], rows, from_start=True)
+        is_scattered = pairs and pairs[0][0] != shown[0] and all(self.shown[w].is_short for w, _ in pairs)
+        first = self._common(shown[:1], rows, from_start=True) if is_scattered else []
         later = [s for s in rows if first and s > first[0][1]]
         return first + self._common(shown[1:], later, from_start=True) if first else pairs
 

@@ -325,7 +325,8 @@ class RowComparer:
         return bool(message.tool_calls or message.tool_results)
 
     def is_short(self, row: int) -> bool:
-        return likeness.is_short(self._load(row))
+        message = self._load(row)
+        return likeness.is_short(replace(message, content=likeness.undecorated(message.content)))
 
     def is_gap_mark(self, shown: int) -> bool:
         return likeness.is_gap_mark(self._events[shown].message)
