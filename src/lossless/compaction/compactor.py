@@ -30,8 +30,6 @@ from lossless.compaction.run import (
     finish_drain,
     is_debt_due,
     planned_passes,
-    prepare,
-    publish_prepared,
     request_sweep,
     revalidate_debt,
     start_drain,
@@ -219,6 +217,8 @@ class CompactionPolicy:
     #: Of the history budget, so much may stay in the context after a sweep at the threshold; 0 folds all it can.
     sweep_target_fraction: float = 0.0
     max_sweep_iterations: int = 12
+    #: Fold summaries until one covers all before the tail.
+    single_root: bool = False
     max_rounds: int = 10
     sweep_deadline_ms: int = 120_000
     compact_until_under_deadline_ms: int = 300_000
@@ -345,13 +345,13 @@ def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
     return (policy, *(apply_override(policy, rule) for rule in settings.context_threshold_overrides))
 
 
-def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
+def first_import_policy(policy: CompactionPolicy, *, single_root: bool = False) -> CompactionPolicy:
     """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
     raw, unlimited = policy.bootstrap_max_tokens, 2**62
     if raw is None:
         raw = max(6_000, int(policy.leaf_chunk_tokens * 0.3))
     policy = replace(policy, fresh_tail_count=unlimited, fresh_tail_max_tokens=raw, tail_share=None)
-    return replace(policy, least_leaf_share=0.0, max_sweep_iterations=unlimited)
+    return replace(policy, least_leaf_share=0.0, max_sweep_iterations=unlimited, single_root=single_root)
 
 
 #: From this share of the threshold on, summaries are prepared.
@@ -470,7 +470,9 @@ class Compactor:
         if payer == "background":
             report = None
             if self.settings.prepare_summaries:  # fold by those that were prepared, without asking anybody
-                report = publish_prepared(self._job(request, policy, decision, "turn"))
+                job = self._job(request, policy, decision, "turn", only_prepared=True)
+                made = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+                report = made if made.compacted else None
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.defer(request, decision)
@@ -502,7 +504,9 @@ class Compactor:
         decision = self.evaluate(request, policy)
         if not self._prepares(decision) or decision.should_compact:
             return 0
-        return prepare(self._job(request, policy, decision, "prepare"))
+        how = {"is_ahead": True, "leaf_only": True, "manual": True, "on_failure": "raise"}
+        job = self._job(request, policy, decision, "prepare", **how)
+        return len(compact(job, threshold_rounds(decision, policy, time.monotonic())).summary_ids)
 
     def make_room(self, request: CompactionRequest) -> CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
@@ -588,6 +592,7 @@ class Compactor:
         *,
         may_ask_model: bool = False,
         limit: int | None = None,
+        single_root: bool = False,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
     ) -> CompactionReport:
         """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
@@ -595,7 +600,7 @@ class Compactor:
         Extracted unless a model may be asked: it may be years of history. `limit` is how many
         summaries are made at most.
         """
-        policy, decision = first_import_policy(self.policy(request)), self.evaluate(request)
+        policy, decision = first_import_policy(self.policy(request), single_root=single_root), self.evaluate(request)
         policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
         how = {"may_ask_model": may_ask_model, "manual": True, "is_forced": True}
         job = self._job(request, policy, decision, "import", progress=progress, **how)
