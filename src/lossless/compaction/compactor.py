@@ -9,31 +9,13 @@ from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, cast
 
+from lossless.compaction import run
 from lossless.compaction.plan import (
     CompactionDecision,
     CompactionReason,
     evaluate,
     recovery_rounds,
     schedule_sweep,
-    threshold_rounds,
-)
-from lossless.compaction.run import (
-    FAILED_STOPS,
-    POOL_MIN_TOKENS,
-    THRESHOLD_REASON,
-    CompactionJob,
-    CompactionReport,
-    compact,
-    drain_budget,
-    drain_ending,
-    drain_policy,
-    finish_drain,
-    is_debt_due,
-    planned_passes,
-    request_sweep,
-    revalidate_debt,
-    start_drain,
-    unchanged_report,
 )
 from lossless.compaction.summarise import (
     DEFAULT_LEAF_TARGET,
@@ -380,7 +362,7 @@ class TurnOutcome:
 
     decision: CompactionDecision
     #: The compaction that ran on the turn, if one did.
-    report: CompactionReport | None = None
+    report: run.CompactionReport | None = None
     #: Whether a sweep was deferred.
     owes: bool = False
     history: HistoryBudget | None = None
@@ -398,7 +380,7 @@ class Compactor:
     clock: Callable[[], datetime]
     #: What a turn may spend on folding when its context is at the budget.
     turn_seconds: float = 2.0
-    crew_tokens: int = POOL_MIN_TOKENS
+    crew_tokens: int = run.POOL_MIN_TOKENS
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, request: CompactionRequest) -> CompactionPolicy:
@@ -471,7 +453,7 @@ class Compactor:
             report = None
             if self.settings.prepare_summaries:  # fold by those that were prepared, without asking anybody
                 job = self._job(request, policy, decision, "turn", only_prepared=True)
-                made = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+                made = run.compact(job)
                 report = made if made.compacted else None
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
@@ -480,12 +462,12 @@ class Compactor:
         seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
         how = {"may_ask_model": may_ask_model, "takes_over": not may_ask_model, "is_forced": is_forced}
         job = self._job(request, policy, decision, "turn", seconds=seconds, **how)
-        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        report = run.compact(job)
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
         if owes:
             self.defer(request, decision)
-            if report.stop in FAILED_STOPS:
+            if report.stop in run.FAILED_STOPS:
                 self._settle(id_, report, -1)
         return TurnOutcome(decision, replace(report, history=history), owes, history)
 
@@ -506,9 +488,9 @@ class Compactor:
             return 0
         how = {"is_ahead": True, "leaf_only": True, "manual": True, "on_failure": "raise"}
         job = self._job(request, policy, decision, "prepare", **how)
-        return len(compact(job, threshold_rounds(decision, policy, time.monotonic())).summary_ids)
+        return len(run.compact(job).summary_ids)
 
-    def make_room(self, request: CompactionRequest) -> CompactionReport:
+    def make_room(self, request: CompactionRequest) -> run.CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
         policy = self.policy(request)
         policy = replace(policy, max_sweep_iterations=policy.max_sweep_iterations * policy.max_rounds)  # time decides
@@ -516,7 +498,7 @@ class Compactor:
         decision = self._evaluate(request, policy, history)
         how = {"may_ask_model": False, "takes_over": True, "is_forced": True, "manual": True}
         job = self._job(request, policy, decision, "turn", seconds=self.turn_seconds, **how)
-        report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
+        report = replace(run.compact(job), history=history)
         if report.compacted:
             self._keep(request, history)
         return report
@@ -534,7 +516,7 @@ class Compactor:
         id_ = request.conversation.id
         with self.archive.writing():
             policy = self.policy(request)
-            asked = request_sweep(self.debt(id_), decision, policy, self.clock())
+            asked = run.request_sweep(self.debt(id_), decision, policy, self.clock())
             self.archive.guards.put_debt(replace(asked, token_budget=policy.capped(request.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
@@ -545,7 +527,7 @@ class Compactor:
         # lossless-claw clears that mark when it starts, so a killed one is only marked running
         begun, now = found.last_started_at, self.clock()
         is_alive = begun is not None and now - MAX_SWEEP_TIME <= begun <= now
-        reason = found.reason or THRESHOLD_REASON
+        reason = found.reason or run.THRESHOLD_REASON
         return found if is_alive else replace(found, pending=True, running=False, reason=reason)
 
     def compact(
@@ -556,7 +538,7 @@ class Compactor:
         until: int | None = None,
         seconds: float | None = None,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
-    ) -> CompactionReport:
+    ) -> run.CompactionReport:
         """Fold now. `force` sweeps even below the threshold; `until` goes on until so many tokens are left.
 
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
@@ -566,21 +548,19 @@ class Compactor:
         decision = self._evaluate(request, policy, history)
         manual = force and until is None
         if not manual and until is None and not decision.should_compact:
-            return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        stop_at, now = None, time.monotonic()
+            return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        stop_at = chain = None
         if until is not None:
             target = history.in_history(until)
-            chain = recovery_rounds(decision, policy, now, target=target, force=force)
+            chain = recovery_rounds(decision, policy, time.monotonic(), target=target, force=force)
             if chain.is_under:
-                return unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
+                return run.unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
             stop_at = max(1, target - decision.overhead)
-        else:
-            chain = threshold_rounds(decision, policy, now)
         how = {"manual": manual, "is_forced": force, "lifts_spend_limit": force or until is not None}
         job = self._job(
             request, policy, decision, "compact", progress=progress, seconds=seconds, stop_at=stop_at, **how
         )
-        report = replace(compact(job, chain), history=history)
+        report = replace(run.compact(job, chain), history=history)
         if report.compacted:
             self._keep(request, history)
         self._after_compaction(request, report)
@@ -594,7 +574,7 @@ class Compactor:
         limit: int | None = None,
         single_root: bool = False,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
-    ) -> CompactionReport:
+    ) -> run.CompactionReport:
         """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
 
         Extracted unless a model may be asked: it may be years of history. `limit` is how many
@@ -604,7 +584,7 @@ class Compactor:
         policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
         how = {"may_ask_model": may_ask_model, "manual": True, "is_forced": True}
         job = self._job(request, policy, decision, "import", progress=progress, **how)
-        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        report = run.compact(job)
         self._after_compaction(request, report)
         return report
 
@@ -617,65 +597,65 @@ class Compactor:
             return []
         stop_at = None if target is None else max(1, target - decision.overhead)
         how = {"manual": force and until is None, "is_forced": force}
-        return planned_passes(self._job(request, policy, decision, "compact", stop_at=stop_at, **how))
+        return run.planned_passes(self._job(request, policy, decision, "compact", stop_at=stop_at, **how))
 
     def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""
         id_, now = request.conversation.id, self.clock()
         debt = self.debt(id_)
-        return debt.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(debt, now)
+        return debt.pending and not self.archive.guards.is_leased(lease_name(id_), now) and run.is_debt_due(debt, now)
 
     def drain(
         self, request: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
-    ) -> CompactionReport | None:
+    ) -> run.CompactionReport | None:
         """Run the pending compaction of a conversation, if it is due; None when there is none to run now."""
         id_, now = request.conversation.id, self.clock()
         with self.archive.writing():
             debt = self.debt(id_)
             if not debt.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
-            request = replace(request, budget=drain_budget(debt, request.budget))
-            policy = drain_policy(debt, self.policy(request), possible_policies(self.settings))
+            request = replace(request, budget=run.drain_budget(debt, request.budget))
+            policy = run.drain_policy(debt, self.policy(request), possible_policies(self.settings))
             history = self.history(request, policy)
             decision = self._evaluate(request, policy, history)
-            if not is_debt_due(debt, now, emergency=decision.pressure == "hard"):
+            if not run.is_debt_due(debt, now, emergency=decision.pressure == "hard"):
                 return None
-            debt = revalidate_debt(debt, decision, now)
+            debt = run.revalidate_debt(debt, decision, now)
             if not debt.pending:
                 self.archive.guards.put_debt(debt)
-                return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-            debt = start_drain(debt, now)
+                return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+            debt = run.start_drain(debt, now)
             self.archive.guards.put_debt(debt)
             self._keep(request, history)
         how = {"may_ask_model": may_ask_model, "on_failure": "raise" if may_ask_model else "extractive"}
         job = self._job(request, policy, decision, "background", seconds=seconds, **how)
-        report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        report = run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         if decision.should_compact:
-            report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
+            report = replace(run.compact(job), history=history)
         self._settle(id_, report, debt.maintenance_revision)
         return report
 
-    def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
+    def _settle(self, conversation_id: int, report: run.CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
-        ending = drain_ending(report)
+        ending = run.drain_ending(report)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             debt = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            ended = finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            ended = run.finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             self.archive.guards.put_debt(ended)
 
-    def _after_compaction(self, request: CompactionRequest, report: CompactionReport) -> None:
+    def _after_compaction(self, request: CompactionRequest, report: run.CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
         debt = self.debt(request.conversation.id)
-        if not debt.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
+        if not debt.pending or report.stop == "busy" or report.stop in run.FAILED_STOPS:
             return
         with self.archive.writing():
             debt = self.debt(request.conversation.id)
-            budget = drain_budget(debt, request.budget)
+            budget = run.drain_budget(debt, request.budget)
             if debt.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
                 revision = debt.maintenance_revision
-                self.archive.guards.put_debt(finish_drain(debt, "done", self.clock(), started_revision=revision))
+                self.archive.guards.put_debt(run.finish_drain(debt, "done", self.clock(), started_revision=revision))
 
     def _job(
         self,
@@ -684,10 +664,10 @@ class Compactor:
         decision: CompactionDecision,
         actor: str = "compact",
         **more: Any,
-    ) -> CompactionJob:
+    ) -> run.CompactionJob:
         """A compaction as it is by default; `more` says what differs."""
         id_, policy = request.conversation.id, policy.sweeping(decision.budget)
-        return CompactionJob(
+        return run.CompactionJob(
             archive=self.archive,
             conversation_id=id_,
             policy=policy,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
-from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round
+from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, threshold_rounds
 from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
@@ -183,11 +183,12 @@ class _Sweep:
         return token_sum(self.context)
 
 
-def compact(job: CompactionJob, chain: SweepRounds) -> CompactionReport:
-    """Run sweeps until the chain is satisfied; one worker at a time does it for a conversation.
+def compact(job: CompactionJob, chain: SweepRounds | None = None) -> CompactionReport:
+    """Run sweeps until the chain, by default to the threshold, is satisfied; one worker at a time for a conversation.
 
     Where there is nothing to fold, nothing is written, not even a lease.
     """
+    chain = chain or threshold_rounds(job.decision, job.policy, time.monotonic())
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
     first = _next(job, sweeping, 1)

@@ -23,7 +23,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from lossless import formats
-from lossless.compaction.plan import threshold_rounds
 from lossless.compaction.run import FAILED_STOPS, CompactionJob, compact
 from lossless.errors import LosslessError
 from lossless.ingest import events as host_filters
@@ -508,7 +507,7 @@ class Rotation(EngineGroup):
                 summariser=self._parts.loop.summariser, clock=self._parts.clock, actor="rotate",
                 on_failure="raise", leaf_only=True, manual=True, is_forced=True,
             )  # fmt: skip
-            report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+            report = compact(job)
             if report.stop in _REFUSALS:
                 return report.stop
             if not report.summary_ids or report.stop == "nothing left":
