@@ -11,6 +11,7 @@ from lossless.compaction.compactor import CompactionPolicy, first_import_policy
 from lossless.compaction.plan import CompactionReason, context_after_fold, count_roots, next_root
 from lossless.errors import ModelAuth, ModelTimeout
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery.rewriting import alone
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, talk
 
@@ -108,11 +109,11 @@ def test_who_is_summarising_already_is_left_alone(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", summary_prefix_target_tokens=3_000) as engine:
         engine.append(HERE, talk(60))
         conversation = engine.archive.conversations.get(1)
-        with engine.surgery.writer.alone(1):
+        with alone(engine.loop, 1):
             assert not backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4)).ok
         assert backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4)).ok
         before = roots(engine, 1)
-        with engine.surgery.writer.alone(1):
+        with alone(engine.loop, 1):
             done = backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4, single_root=True))
         assert (done.reason, done.ok, roots(engine, 1)) == (CompactionReason.BUSY, False, before)
 

@@ -8,7 +8,6 @@ from lossless.errors import BadInput
 from lossless.maintenance import repair
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, of_parts
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting
-from lossless.maintenance.surgery.rewriting import DraftWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -49,7 +48,7 @@ class Surgery(EngineGroup):
     write_focus = of_parts(focus.write_focus)
     apply_focus = of_parts(focus.apply_focus)
     unfocus = of_parts(focus.unfocus)
-    write_drafts = forward(DraftWriter.of, rewriting.write_drafts)
+    write_drafts = forward(lambda parts: parts.loop, rewriting.write_drafts)
     place_drafts = of_parts(rewriting.place_drafts)
 
     def plan_transplant(
@@ -125,11 +124,6 @@ class Surgery(EngineGroup):
     def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
         """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
         return _APPLY[type(plan)](self._parts, plan, backup)
-
-    @property
-    def writer(self) -> DraftWriter:
-        """Writes drafts of summaries."""
-        return DraftWriter.of(self._parts)
 
     def broken_conversations(self) -> list[int]:
         """The ids of conversations with broken summaries."""
