@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction import plan
+    from lossless.compaction.plan import SweepRounds
     from lossless.compaction.summarise import WrittenSummary
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
@@ -543,12 +544,28 @@ class Compactor:
 
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
         """
+        asked = self._asked(request, force, until, progress=progress, seconds=seconds)
+        if isinstance(asked, run.CompactionReport):
+            return asked
+        job, chain, history = asked
+        report = replace(run.compact(job, chain), history=history)
+        if report.compacted:
+            self._keep(request, history)
+        self._after_compaction(request, report)
+        return report
+
+    def dry_run(self, request: CompactionRequest, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
+        """The passes that `compact` would make in its first sweep, without making them."""
+        asked = self._asked(request, force, until)
+        return [] if isinstance(asked, run.CompactionReport) else run.planned_passes(asked[0])
+
+    def _asked(
+        self, request: CompactionRequest, force: bool, until: int | None, **more: Any
+    ) -> tuple[run.CompactionJob, SweepRounds | None, HistoryBudget] | run.CompactionReport:
+        """What there is to fold; or why there is nothing."""
         policy = self.policy(request)
         history = self.history(request, policy, again=force or until is not None)
         decision = self._evaluate(request, policy, history)
-        manual = force and until is None
-        if not manual and until is None and not decision.should_compact:
-            return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         stop_at = chain = None
         if until is not None:
             target = history.in_history(until)
@@ -556,15 +573,10 @@ class Compactor:
             if chain.is_under:
                 return run.unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
             stop_at = max(1, target - decision.overhead)
-        how = {"manual": manual, "is_forced": force, "lifts_spend_limit": force or until is not None}
-        job = self._job(
-            request, policy, decision, "compact", progress=progress, seconds=seconds, stop_at=stop_at, **how
-        )
-        report = replace(run.compact(job, chain), history=history)
-        if report.compacted:
-            self._keep(request, history)
-        self._after_compaction(request, report)
-        return report
+        elif not force and not decision.should_compact:
+            return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        how = {"manual": force and until is None, "is_forced": force, "lifts_spend_limit": force or until is not None}
+        return self._job(request, policy, decision, "compact", stop_at=stop_at, **how, **more), chain, history
 
     def fold_import(
         self,
@@ -587,17 +599,6 @@ class Compactor:
         report = run.compact(job)
         self._after_compaction(request, report)
         return report
-
-    def dry_run(self, request: CompactionRequest, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
-        """The passes that `compact` would make in its first sweep, without making them."""
-        policy, decision = self.policy(request), self.evaluate(request)
-        target = None if until is None else self.history(request, policy).in_history(until)
-        wanted = force or decision.should_compact if target is None else decision.current_tokens >= target
-        if not wanted:
-            return []
-        stop_at = None if target is None else max(1, target - decision.overhead)
-        how = {"manual": force and until is None, "is_forced": force}
-        return run.planned_passes(self._job(request, policy, decision, "compact", stop_at=stop_at, **how))
 
     def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""

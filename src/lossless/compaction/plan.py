@@ -32,7 +32,7 @@ from lossless.model.context import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
     from lossless.model.context import SummaryKind
@@ -306,18 +306,29 @@ def expected_tokens(work: Pass) -> int:
 
 
 def dry_run(
-    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, *, call_ids: CallIds = NO_CALLS
-) -> list[Pass]:
-    """The passes of a whole sweep if every summary has its expected size; `planned-1`… are its summaries."""
+    context: Sequence[ContextItem],
+    policy: CompactionPolicy,
+    state: SweepState,
+    *,
+    call_ids: CallIds = NO_CALLS,
+    size_of: Callable[[Pass, str], tuple[int | None, bool]] | None = None,
+    limit: int | None = None,
+) -> tuple[list[Pass], Sequence[ContextItem]]:
+    """The passes of a whole sweep, at most so many, and the context after it; `planned-1`… are its summaries.
+
+    `size_of` has the tokens of a summary, None when there would be none, and whether its source has no words; without
+    it every summary has its expected size.
+    """
     planned: list[Pass] = []
-    while work := next_pass(context, policy, state, call_ids=call_ids):
-        size, summary_id = expected_tokens(work), f"planned-{len(planned) + 1}"
-        if size >= work.tokens:
-            state = after_unshrinkable(state, work)
+    while len(planned) != limit and (work := next_pass(context, policy, state, call_ids=call_ids)):
+        summary_id = f"planned-{len(planned) + 1}"
+        size, is_blank = size_of(work, summary_id) if size_of else (expected_tokens(work), False)
+        if size is None or size >= work.tokens:
+            state = (after_blank if is_blank else after_unshrinkable)(state, work)
             continue
         context, state = context_after_fold(context, work, summary_id, size), after_pass(state, work, summary_id, size)
         planned.append(work)
-    return planned
+    return planned, context
 
 
 #: Neighbours of one depth (messages: -1): the depth, their first and last index + 1, whether they are in the turn.

@@ -226,7 +226,7 @@ def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, pool: Ext
 def planned_passes(job: CompactionJob) -> list[plan.Pass]:
     """The passes of a compaction's first sweep if every summary has its expected size; nothing is written."""
     sweeping = _begin(job, inf, None if job.is_forced else job.stop_at)
-    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)
+    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)[0]
 
 
 def _concluded(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, before: int) -> CompactionReport:

@@ -227,8 +227,8 @@ def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)
-    for offender, is_certain in checks.out_of_order():
-        if is_certain:
+    for offender in checks.out_of_order():
+        if offender.severity == "error":
             found[offender.table].append(offender)
     for table, some in found.items():
         message = f"rows of {table!r} that break a rule: {len(some):,}, from {some[0].id} on ({some[0].detail})"

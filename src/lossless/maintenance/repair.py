@@ -203,22 +203,18 @@ def plan_rebuild(archive: Archive) -> RebuildPlan:
 
 def apply_rebuild(parts: EngineParts) -> RebuildPlan:
     """Rebuild them after a backup; returns what was rebuilt."""
-    if plan_rebuild(parts.archive).is_none:
-        return RebuildPlan((), (), (), ())
-    with applying(parts, "rebuild") as step:
+    if (found := plan_rebuild(parts.archive)).is_none:
+        return found
+    with applying(parts, "rebuild") as step:  # what one step repairs, the next ones build on
         work, now = SurgeryWrites(parts.archive), step.now
-        sources = tuple(work.summaries_without_sources())
-        for summary_id in sources:
+        for summary_id in (sources := work.summaries_without_sources()):
             work.restore_sources(summary_id)
-        miscounted = tuple(work.miscounted_summaries())
-        work.recount_derived(list(miscounted))
-        contexts = tuple(work.wrong_contexts())
-        for conversation_id in contexts:
+        work.recount_derived(miscounted := work.miscounted_summaries())
+        for conversation_id in (contexts := work.wrong_contexts()):
             work.rebuild_context(conversation_id, now)
-        counters = tuple(work.wrong_counters())
-        for conversation_id in counters:
+        for conversation_id in (counters := work.wrong_counters()):
             work.count_conversation(conversation_id)
-    return RebuildPlan(contexts, sources, miscounted, counters)
+    return RebuildPlan(tuple(contexts), tuple(sources), tuple(miscounted), tuple(counters))
 
 
 CLEAN_FILTERS = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.compaction import plan
@@ -91,20 +92,11 @@ def backfill_history(
     finally:
         if is_asked:
             gate.reset()
-    ok, roots = done.ok and done.stop != "busy", None  # folded as far as possible, and not blocked
-    if how.single_root and ok:
-        roots = plan.count_roots(archive.context.items(id_), first_import_policy(tuned.policy(request)))
-    return BackfillReport(
-        before,
-        archive.context.tokens(id_),
-        done.reason,
-        done.summary_ids,
-        done.calls,
-        done.failure,
-        unfolded,
-        roots,
-        ok,
-    )
+    ok = done.ok and done.stop != "busy"  # folded as far as possible, and not blocked
+    policy = first_import_policy(tuned.policy(request))
+    roots = plan.count_roots(archive.context.items(id_), policy) if how.single_root and ok else None
+    made = done.reason, done.summary_ids, done.calls, done.failure
+    return BackfillReport(before, archive.context.tokens(id_), *made, unfolded, roots, ok)
 
 
 def unlimited_compactor(loop: Compactor, context: Sequence[ContextItem], how: BackfillOptions) -> Compactor:
@@ -147,34 +139,18 @@ def plan_backfill(
     request = CompactionRequest(conversation, loop.settings.default_token_budget)
     policy = first_import_policy(loop.policy(request), single_root=how.single_root)
     state = plan.begin_sweep(context, policy, loop.evaluate(request))
-    calls = _call_ids(archive, context)
-    made: dict[str, SourceSummary] = {}
     passes: list[Pass] = []
-    is_due = how.single_root or budget_sum(context) > loop.settings.bootstrap_max_tokens
-    while is_due and (limit is None or len(passes) < limit):
-        work = plan.next_pass(context, policy, state, call_ids=calls)
-        if work is None:
-            break
-        name = f"planned-{len(passes) + 1}"
-        size, is_blank = _expected_size(loop, work, made, name, extracts=extracts)
-        if size is None:
-            state = (plan.after_blank if is_blank else plan.after_unshrinkable)(state, work)
-            continue
-        state = plan.after_pass(state, work, name, size)
-        context = plan.context_after_fold(context, work, name, size)
-        passes.append(work)
+    if how.single_root or budget_sum(context) > loop.settings.bootstrap_max_tokens:
+        size_of = partial(_extracted_size, loop, {}) if extracts else None
+        calls = _call_ids(archive, context)
+        passes, context = plan.dry_run(context, policy, state, call_ids=calls, size_of=size_of, limit=limit)
     is_whole = limit is None or len(passes) < limit
     roots = plan.count_roots(context, policy) if how.single_root and is_whole else None
     return BackfillPlan(conversation, tuple(passes), again, roots)
 
 
-def _expected_size(
-    loop: Compactor, work: Pass, made: dict[str, SourceSummary], name: str, *, extracts: bool
-) -> tuple[int | None, bool]:
+def _extracted_size(loop: Compactor, made: dict[str, SourceSummary], work: Pass, name: str) -> tuple[int | None, bool]:
     """The tokens of the summary of a pass; None when there would be none, and whether its source has no text."""
-    if not extracts:
-        size = plan.expected_tokens(work)
-        return (size if size < work.tokens else None), False
     source = read_source(loop.archive, replace(work, previous=()), loop.summariser)
     if ids := [item.summary_id for item in work.items if isinstance(item, SummaryItem)]:
         stored = iter(source.parts)  # those of the plan are only in `made`
