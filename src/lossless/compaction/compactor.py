@@ -10,13 +10,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from lossless.compaction import run
-from lossless.compaction.plan import (
-    CompactionDecision,
-    CompactionReason,
-    evaluate,
-    recovery_rounds,
-    schedule_sweep,
-)
+from lossless.compaction.plan import CompactionDecision, CompactionReason, evaluate, recovery_rounds, schedule_sweep
 from lossless.compaction.summarise import (
     DEFAULT_LEAF_TARGET,
     MIN_CONDENSED_TARGET,

@@ -547,11 +547,7 @@ def write_drafts(
 
 
 def _bridges(
-    loop: Compactor,
-    work: RewritePlan,
-    refused: Sequence[SummaryDraft],
-    good: Sequence[SummaryDraft],
-    missing: set[str],
+    loop: Compactor, work: RewritePlan, refused: Sequence[SummaryDraft], good: Sequence[SummaryDraft], missing: set[str]
 ) -> list[SummaryDraft]:
     """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
