@@ -15,13 +15,13 @@ from lossless.compaction.source_text import (
     SourceSummary,
     clean_source,
     condensed_text,
-    file_ids_in,
     format_local_time,
     leaf_text,
     source_message,
     source_summary,
 )
 from lossless.model.context import Summary
+from lossless.model.identity import file_ids_in
 from lossless.model.messages import (
     File,
     Message,
@@ -161,7 +161,7 @@ def test_file_ids_are_an_ordered_union() -> None:
     line = source_message(stored("user", f"{two} and {one}, {two}", file_id=three))
     assert line.file_ids == (three, two, one)
     assert source_summary(summary(f"see {one}", (two,))).file_ids == (two, one)
-    assert file_ids_in(["file_1234", f"x{one}z", f"{one}."]) == (one,)
+    assert file_ids_in("file_1234", f"x{one}z", f"{one}.") == (one,)
 
 
 def test_history_cannot_forge_a_header() -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lossless.llm.response import remove_reasoning
+from lossless.model.identity import file_ids_in
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
@@ -29,7 +30,6 @@ MEDIA_ONLY = "[Media attachment]"
 WITH_MEDIA = "[with media attachment]"
 MEDIA_OMITTED = "[embedded media omitted]"
 
-_FILE_ID = re.compile(r"file_[a-f0-9]{16}(?![A-Za-z0-9])")
 _DATA_URL = re.compile(r"data:[\w.+-]{1,80}/[\w.+-]{1,80}[\w;=.+-]{0,120},[A-Za-z0-9+/=_%.-]{16,}")
 _BASE64_LINE = re.compile(r"^[ \t]*([A-Za-z0-9+/]{254,}={0,2})[ \t]*$\n?", re.MULTILINE)
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:\s*/.*$\n?", re.MULTILINE)
@@ -108,14 +108,14 @@ def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
     found = (stored.file_id or "", text, *(o.text for o in outputs), *map(input_text, message.tool_calls))
     outputs = tuple(output for output in outputs if output.text or output.is_error)
-    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(found)
+    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(*found)
     return SourceMessage(message.role, stored.created_at, text, sender, calls, outputs, ids)
 
 
 def source_summary(summary: Summary) -> SourceSummary:
     """A summary as a section, without reasoning that a model left in it."""
     text = remove_reasoning(summary.content).strip()
-    found = file_ids_in((*summary.file_ids, text))
+    found = file_ids_in(*summary.file_ids, text)
     return SourceSummary(summary.earliest_at, summary.latest_at, text, found)
 
 
@@ -174,11 +174,6 @@ def clean_source(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     if len(text) >= 256 and any(len(row) >= 256 and " " not in row.strip() for row in text.split("\n")):
         text = _BASE64_LINE.sub(lambda m: m[0] if len(m[1]) < 256 or len(m[1]) % 4 else "", text)
     return text.strip()
-
-
-def file_ids_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """The ids of stored files named in texts, in order, each once."""
-    return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def _body(line: SourceMessage) -> str:

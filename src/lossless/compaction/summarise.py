@@ -28,7 +28,6 @@ from lossless.compaction.source_text import (
     SourceSummary,
     condensed_text,
     fallback_summary,
-    file_ids_in,
     leaf_text,
     remove_directives,
     remove_overrides,
@@ -36,6 +35,7 @@ from lossless.compaction.source_text import (
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.llm.response import remove_reasoning
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.identity import file_ids_in
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def summarise(
     if not made.text:
         return None
     found = (*(file_id for part in source.parts for file_id in part.file_ids), text)
-    return replace(made, tokens=estimate_tokens(made.text), file_ids=file_ids_in(found))
+    return replace(made, tokens=estimate_tokens(made.text), file_ids=file_ids_in(*found))
 
 
 def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
