@@ -40,7 +40,7 @@ from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
-from lossless.model.paths import expand_path, fsync_path, replacing
+from lossless.model.paths import expand_path, file_size, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
@@ -538,7 +538,7 @@ class Rotation(EngineGroup):
         """Check the transcript's size after a turn; `unsafe` says why it must not be rewritten now."""
         limit, mode = self._limits(self._parts.settings.auto_rotate_session_files_runtime)
         found, size = self._parts.find(session), file_size(Path(path))
-        if found is None or not found.active or size is None or self._parts.no_writes(found) is not None:
+        if found is None or not found.active or not size or self._parts.no_writes(found) is not None:
             return "off"
         item = (found, Path(path), size)
         unsafe = unsafe or self._archive.ingest.state(found.id).blocked_reason
@@ -567,7 +567,7 @@ class Rotation(EngineGroup):
                 continue
             if session_id != conversation.session_id and key != conversation.session_key:
                 continue
-            if (size := file_size(path)) is not None:
+            if size := file_size(path):
                 found.setdefault(path, (conversation, path, size))
         return list(found.values())
 
@@ -667,14 +667,6 @@ def indexed_sessions(state_dir: Path) -> list[IndexedSession]:
                 if "\0" not in name:
                     found.append((key, session_id, index.parent / expand_path(name)))
     return found
-
-
-def file_size(path: Path) -> int | None:
-    """The size of a file; None when it does not exist."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
 
 
 def decide_rotation(size: int, limit: int, mode: RotationMode, unsafe: str | None = None) -> RotationAction:

@@ -15,10 +15,10 @@ from lossless.model.paths import expand_path
 from lossless.model.times import parse_time, row_time, state_time
 from lossless.store import bundles
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text, open_claw
+from lossless.store.rows import json_object
 from lossless.transfer import files, remnic_format
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.merge import import_redacted, merging
-from lossless.transfer.merge_plan import read_object
 from lossless.transfer.remnic_format import RemnicNode, RemnicReport, remnic_session
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     found: dict[str, _RemnicConversation] = {}
     own: list[RemnicTurn] = []
     for row in file.rows(session):
-        values = read_object(row["metadata"])
+        values = json_object(row["metadata"])
         number, seq, time = values.get("conversation_id"), values.get("source_seq"), row["created_at"] or ""
         is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
         is_ours = values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str)

@@ -24,6 +24,7 @@ from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Session
+from lossless.model.paths import file_size
 from lossless.transfer.files import temporary_copy
 
 if TYPE_CHECKING:
@@ -179,14 +180,6 @@ class TranscriptImporter:
             status = "imported" if report.stored or report.revised else "up-to-date"
         counts, id_ = (report.stored, report.reason), report.conversation_id
         return ImportOutcome(path, session, status, *counts, id_, title, report.problems, report.pruned)
-
-
-def file_size(file: Path) -> int:
-    """The size of a file; 0 for one that is gone, which reading will report."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
 
 
 def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
