@@ -33,9 +33,9 @@ from lossless.compaction.source_text import (
     remove_overrides,
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
-from lossless.llm.response import remove_reasoning
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_ids_in
+from lossless.model.messages import remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:

@@ -9,14 +9,12 @@ from typing import Any
 
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
+from lossless.model.messages import remove_reasoning
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
-_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
-_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 #: A quoted tag is part of the answer.
 _LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
@@ -60,32 +58,8 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
             yield from _fragments(item, depth + 1)
 
 
-def remove_reasoning(text: str) -> str:
-    """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
-
-    Tags in backquotes are talk about tags, and stay.
-    """
-    if _THINK_TAG.search(text) is None:
-        return text
-    kept: list[str] = []
-    never_closed: set[str] = set()
-    position = search = 0
-    while opening := _THINK_OPEN.search(text, search):
-        tag = opening[2].lower()
-        closing = None if tag in never_closed else _THINK_CLOSE[tag].search(text, opening.end())
-        if closing is not None:
-            kept.append(text[position : opening.start()])
-            position = search = closing.end()
-        elif opening[1] is not None:
-            return ("".join(kept) + text[position : opening.start()]).strip()
-        else:
-            never_closed.add(tag)
-            search = opening.end()
-    return ("".join(kept) + text[position:]).strip() if kept else text
-
-
 def strip_reasoning(text: str) -> str:
-    """The same, and without thinking whose opening tag the server swallowed: a closing tag that is not quoted.
+    """A text without thinking, nor thinking whose opening tag the server swallowed: a closing tag that is not quoted.
 
     >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
     ('Done.', '')
