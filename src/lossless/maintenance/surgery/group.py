@@ -12,6 +12,7 @@ from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriti
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lossless.compaction.compactor import Compactor
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
     from lossless.maintenance.surgery.common import BackupMaker, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
@@ -124,6 +125,11 @@ class Surgery(EngineGroup):
     def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
         """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
         return _APPLY[type(plan)](self._parts, plan, backup)
+
+    @property
+    def writer(self) -> Compactor:
+        """Writes drafts of summaries."""
+        return self._parts.loop
 
     def broken_conversations(self) -> list[int]:
         """The ids of conversations with broken summaries."""
