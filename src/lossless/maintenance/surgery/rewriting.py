@@ -20,10 +20,10 @@ from lossless.compaction.source_text import SourceSummary, input_text
 from lossless.compaction.summarise import SummarySource, WrittenSummary
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
-from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
+from lossless.maintenance.surgery.common import OperationReport, applying, text_diff
 from lossless.model.context import EXTRACTIVE_MODEL, token_sum
 from lossless.model.records import ContextChange
-from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
