@@ -572,6 +572,11 @@ class Compactor:
         how = {"manual": force and until is None, "is_forced": force, "lifts_spend_limit": force or until is not None}
         return self._job(request, policy, decision, "compact", stop_at=stop_at, **how, **more), chain, history
 
+    def fold_leaves(self, request: CompactionRequest) -> run.CompactionReport:
+        """One sweep that folds what precedes the fresh tail into leaves; a model that fails ends it."""
+        how = {"on_failure": "raise", "leaf_only": True, "manual": True, "is_forced": True}
+        return run.compact(self._job(request, self.policy(request), self.evaluate(request), "rotate", **how))
+
     def fold_import(
         self,
         request: CompactionRequest,

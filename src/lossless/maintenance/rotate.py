@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from lossless import formats
-from lossless.compaction.run import FAILED_STOPS, CompactionJob, compact
+from lossless.compaction.run import FAILED_STOPS
 from lossless.errors import LosslessError
 from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
@@ -499,15 +499,8 @@ class Rotation(EngineGroup):
     def _folded(self, conversation: Conversation) -> str | None:
         """Fold everything outside the tail into leaves; returns why that failed, or None."""
         request = self._parts.request(conversation, None)
-        policy = self._parts.loop.policy(request)
         for _ in range(_SWEEPS):
-            decision = self._parts.loop.evaluate(request)
-            job = CompactionJob(
-                archive=self._archive, conversation_id=conversation.id, policy=policy, decision=decision,
-                summariser=self._parts.loop.summariser, clock=self._parts.clock, actor="rotate",
-                on_failure="raise", leaf_only=True, manual=True, is_forced=True,
-            )  # fmt: skip
-            report = compact(job)
+            report = self._parts.loop.fold_leaves(request)
             if report.stop in _REFUSALS:
                 return report.stop
             if not report.summary_ids or report.stop == "nothing left":
