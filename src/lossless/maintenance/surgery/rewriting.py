@@ -250,30 +250,30 @@ class SummaryDraft:
 
 
 @contextmanager
-def asking(loop: Compactor, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
+def asking(writer: Compactor, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
     """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
-    if not loop.summariser.has_model:
+    if not writer.summariser.has_model:
         yield None
         return
-    gate = loop.summariser.gate(loop.archive, work.conversation_id, loop.clock)
+    gate = writer.summariser.gate(writer.archive, work.conversation_id, writer.clock)
     ids = [target.id for target in work.targets]
-    count = len(SurgeryWrites(loop.archive).above(ids)) if work.is_upward else len(ids)
-    calls = count * len(loop.summariser.candidates()) * _CALLS_EACH
+    count = len(SurgeryWrites(writer.archive).above(ids)) if work.is_upward else len(ids)
+    calls = count * len(writer.summariser.candidates()) * _CALLS_EACH
     limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, calls))
     gate = replace(gate, is_wanted=is_wanted, limits=limits)
     gate.reset()
     try:
-        yield loop.summariser.ask(gate)
+        yield writer.summariser.ask(gate)
     finally:
         gate.reset()
 
 
 @contextmanager
-def alone(loop: Compactor, conversation_id: int) -> Iterator[Callable[[], bool]]:
+def alone(writer: Compactor, conversation_id: int) -> Iterator[Callable[[], bool]]:
     """Hold the summariser lease of a conversation; yields a function to renew it. `Stale` when another has it."""
-    with loop.summariser.lease(loop.archive, conversation_id, loop.clock) as prolong:
+    with writer.summariser.lease(writer.archive, conversation_id, writer.clock) as prolong:
         if not prolong():
-            seconds = lease_length(loop.summariser.settings.summary_timeout_ms).total_seconds()
+            seconds = lease_length(writer.summariser.settings.summary_timeout_ms).total_seconds()
             when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
             raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
         yield prolong
@@ -361,14 +361,14 @@ def summary_source(
 
 
 def draft_summary(
-    loop: Compactor,
+    writer: Compactor,
     work: RewritePlan,
     target: RewriteTarget,
     accepted: Mapping[str, SummaryDraft],
     ask: AskForSummary | None = None,
 ) -> SummaryDraft:
     """Rewrite one summary, without storing it; every outcome is a draft."""
-    archive, summariser = loop.archive, loop.summariser
+    archive, summariser = writer.archive, writer.summariser
     try:
         now = archive.summaries.get(target.id)
     except NotFound:
@@ -399,7 +399,7 @@ def draft_summary(
 
 
 def draft_all(
-    loop: Compactor, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None = None
+    writer: Compactor, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None = None
 ) -> Generator[SummaryDraft]:
     """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it.
 
@@ -408,7 +408,7 @@ def draft_all(
     accepted: dict[str, SummaryDraft] = {}
     if not work.targets:
         return
-    archive, failures = loop.archive, 0
+    archive, failures = writer.archive, 0
     waiting = [(target, "") for target in work.targets]
 
     def queue_outgrown(made: SummaryDraft, *, is_asked: bool) -> None:
@@ -425,7 +425,7 @@ def draft_all(
                 place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
                 waiting.insert(place, (rewrite_target(archive, user, user.model), because))
 
-    with alone(loop, work.conversation_id) as prolong, asking(loop, work, prolong) as ask:
+    with alone(writer, work.conversation_id) as prolong, asking(writer, work, prolong) as ask:
         while waiting:
             target, because = waiting.pop(0)
             if not prolong():
@@ -433,7 +433,7 @@ def draft_all(
                     target.id, target.depth, "", target.tokens, refusal=TAKEN, is_failed=True, is_last=True
                 )
                 return
-            made = replace(draft_summary(loop, work, target, accepted, ask), because=because)
+            made = replace(draft_summary(writer, work, target, accepted, ask), because=because)
             failures = failures + 1 if made.is_failed else 0
             made = replace(made, is_last=made.is_last or failures == _FAILURES)
             if made.refusal is None and (accept is None or accept(made)):
@@ -502,7 +502,7 @@ class DraftedPlan:
 
 
 def write_drafts(
-    loop: Compactor,
+    writer: Compactor,
     plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
     on_draft: Callable[[SummaryDraft], None] | None = None,
@@ -522,7 +522,7 @@ def write_drafts(
         return is_wanted
 
     try:
-        for one in draft_all(loop, plan, decide):
+        for one in draft_all(writer, plan, decide):
             made.append(one)
             if on_draft:
                 on_draft(one)
@@ -530,16 +530,16 @@ def write_drafts(
     except KeyboardInterrupt:
         stop = INTERRUPTED
     wanted = [one for one in made if one.summary_id not in turned_down]
-    now = {one.id: one.content for one in loop.archive.summaries.many([one.summary_id for one in wanted])}
+    now = {one.id: one.content for one in writer.archive.summaries.many([one.summary_id for one in wanted])}
     wanted = [
         replace(one, refusal=CHANGED) if one.refusal is None and now.get(one.summary_id) != one.before else one
         for one in wanted
     ]
-    good, refused = split_compatible(loop.archive, wanted)
+    good, refused = split_compatible(writer.archive, wanted)
     missing = {target.id for target in plan.targets} - {one.summary_id for one in made if not one.is_failed}
-    if over := _bridges(loop, plan, refused, good, missing):
+    if over := _bridges(writer, plan, refused, good, missing):
         failed = [one for one in wanted if one.is_failed]
-        good, rest = split_compatible(loop.archive, [*(one for one in wanted if not one.is_failed), *over])
+        good, rest = split_compatible(writer.archive, [*(one for one in wanted if not one.is_failed), *over])
         refused = [*(one for one in rest if one.summary_id not in missing), *failed]
     held = sum(one.breaks is not None for one in refused) if missing or stop else 0
     reached = sum(not one.because for one in made)
@@ -547,7 +547,11 @@ def write_drafts(
 
 
 def _bridges(
-    loop: Compactor, work: RewritePlan, refused: Sequence[SummaryDraft], good: Sequence[SummaryDraft], missing: set[str]
+    writer: Compactor,
+    work: RewritePlan,
+    refused: Sequence[SummaryDraft],
+    good: Sequence[SummaryDraft],
+    missing: set[str],
 ) -> list[SummaryDraft]:
     """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
@@ -557,9 +561,9 @@ def _bridges(
     for target in work.targets if held and work.action == "rewrite" else ():
         if target.id not in missing or target.model != EXTRACTIVE_MODEL:
             continue
-        if all(below.isdisjoint(one.source_ids) for one in loop.archive.summaries.many([target.id])):
+        if all(below.isdisjoint(one.source_ids) for one in writer.archive.summaries.many([target.id])):
             continue
-        one = draft_summary(loop, work, target, accepted)
+        one = draft_summary(writer, work, target, accepted)
         if one.refusal is None:
             accepted[target.id] = one
             below.add(target.id)
