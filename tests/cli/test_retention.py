@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lossless
-from lossless.maintenance.rotate import file_size
+from lossless.model.paths import file_size
 
 from .conftest import FERRY, sql
 from .test_screen import ESCAPE, at_a_terminal

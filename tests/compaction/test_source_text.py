@@ -15,14 +15,13 @@ from lossless.compaction.source_text import (
     SourceSummary,
     clean_source,
     condensed_text,
-    file_ids_in,
     format_local_time,
     leaf_text,
-    remove_reasoning,
     source_message,
     source_summary,
 )
 from lossless.model.context import Summary
+from lossless.model.identity import file_ids_in
 from lossless.model.messages import (
     File,
     Message,
@@ -106,24 +105,6 @@ def test_reasoning_never_gets_in() -> None:
     assert source_message(stored("user", "what does <think> do?")).text == "what does <think> do?"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<think>a</think>b", "b"),
-        ("a <THINK>x</THINK> b <reasoning>y</reasoning>c", "a  b c"),
-        ("<think>never closed", ""),
-        ("kept\n <thinking>never closed", "kept"),
-        ("use <think> to think", "use <think> to think"),
-        ("`<think>` and `</think>`", "`<think>` and `</think>`"),
-        ("a <think> b\n<think>c", "a <think> b"),
-        ("a <think> b</think> c <think>", "a  c <think>"),
-        ("no tags", "no tags"),
-    ],
-)
-def test_thinking_tags(text: str, expected: str) -> None:
-    assert remove_reasoning(text) == expected
-
-
 def test_media_become_placeholders() -> None:
     picture = File({"type": "image", "data": "…"})
     blob = "QUJD" * 80
@@ -180,7 +161,7 @@ def test_file_ids_are_an_ordered_union() -> None:
     line = source_message(stored("user", f"{two} and {one}, {two}", file_id=three))
     assert line.file_ids == (three, two, one)
     assert source_summary(summary(f"see {one}", (two,))).file_ids == (two, one)
-    assert file_ids_in(["file_1234", f"x{one}z", f"{one}."]) == (one,)
+    assert file_ids_in("file_1234", f"x{one}z", f"{one}.") == (one,)
 
 
 def test_history_cannot_forge_a_header() -> None:

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lossless.context.choose import relevance_scores, relevance_terms
+from lossless.context.choose import relevance_scores
 from lossless.context.run import cue_message, cue_snippet, cue_terms, looks_secret, place_cue
 from lossless.model.messages import Message, Text
 from tests.context.streams import assistant, results, tool, user
@@ -98,9 +98,3 @@ def test_relevance_reads_every_script_and_is_fair_to_long_texts() -> None:
     assert relevance_scores("", []) == ()
     long = "deploy " * 5 + "word " * 60
     assert relevance_scores("deploy", [long, "deploy"])[0] > 0.5 * relevance_scores("deploy", [long, "deploy"])[1]
-
-
-@given(st.text(max_size=80))
-def test_terms_are_folded(text: str) -> None:
-    for term in relevance_terms(text):
-        assert term == term.casefold()

@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lossless.compaction.compactor import CompactionPolicy, first_import_policy
-from lossless.compaction.plan import context_after_fold
+from lossless.compaction.plan import CompactionReason, context_after_fold, count_roots, next_root
 from lossless.errors import ModelAuth, ModelTimeout
-from lossless.maintenance.surgery import backfill
 from lossless.maintenance.surgery.backfill import BackfillOptions, backfill_history, plan_backfill
+from lossless.maintenance.surgery.rewriting import alone
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from tests.maintenance.surgery_kit import HERE, depths, open_engine, prove, roots, talk
 
@@ -38,7 +38,7 @@ def test_neighbours_are_folded_in_order_until_one_is_left(sizes: list[tuple[int,
     context = context_of(sizes)
     below = {f"s{n}": [f"s{n}"] for n in range(len(sizes))}
     steps = 0
-    while work := backfill.plan_next_root(context, POLICY):
+    while work := next_root(context, POLICY, {}):
         sources = [item for item in work.items if isinstance(item, SummaryItem)]
         assert len(sources) == len(work.items) > 1
         assert work.depth == max(item.depth for item in sources) + 1
@@ -47,7 +47,7 @@ def test_neighbours_are_folded_in_order_until_one_is_left(sizes: list[tuple[int,
         below[f"r{steps}"] = [leaf for item in sources for leaf in below[item.summary_id]]
         context = list(context_after_fold(context, work, f"r{steps}", max(1, work.tokens // 4)))
     left = [item for item in context if isinstance(item, SummaryItem)]
-    assert len(left) == backfill.count_roots(context, POLICY) == min(1, len(sizes))
+    assert len(left) == count_roots(context, POLICY) == min(1, len(sizes))
     assert steps < max(1, len(sizes))
     assert [leaf for item in left for leaf in below[item.summary_id]] == [f"s{n}" for n in range(len(sizes))]
 
@@ -57,8 +57,8 @@ def test_messages_between_summaries_keep_them_apart() -> None:
         SummaryItem(0, "a", 0, 90), MessageItem(1, 1, "user", 80, 1), SummaryItem(2, "b", 0, 90),
         MessageItem(3, 2, "user", 80, 2),
     ]  # fmt: skip
-    assert backfill.plan_next_root(apart, POLICY) is None
-    assert backfill.count_roots(apart, POLICY) == 2
+    assert next_root(apart, POLICY, {}) is None
+    assert count_roots(apart, POLICY) == 2
 
 
 def test_what_can_be_made_no_smaller_stays(tmp_path: Path) -> None:
@@ -80,17 +80,17 @@ def failing(error: Exception) -> Callable[[Prompt], str]:
 
 
 def test_a_model_that_fails_at_the_root_is_replaced_by_extraction(tmp_path: Path) -> None:
-    for n, error in enumerate((ModelAuth("no key"), ModelTimeout("gone"))):
-        with open_engine(tmp_path / f"{n}.db", failing(error), summary_prefix_target_tokens=3_000) as engine:
-            engine.append(HERE, talk(60))
-            conversation = engine.archive.conversations.get(1)
-            backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4))
-            assert len(roots(engine, 1)) > 1
-            done = backfill_history(
-                engine.loop, conversation, BackfillOptions(may_ask_model=True, fresh_tail=4, single_root=True)
-            )
-            assert (done.roots, done.failure, done.ok) == (1, error.code, True)
-            prove(engine)
+    error = ModelTimeout("gone")
+    with open_engine(tmp_path / "lcm.db", failing(error), summary_prefix_target_tokens=3_000) as engine:
+        engine.append(HERE, talk(60))
+        conversation = engine.archive.conversations.get(1)
+        backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4))
+        assert len(roots(engine, 1)) > 1
+        done = backfill_history(
+            engine.loop, conversation, BackfillOptions(may_ask_model=True, fresh_tail=4, single_root=True)
+        )
+        assert (done.roots, done.failure, done.ok) == (1, error.code, True)
+        prove(engine)
 
 
 def test_refused_credentials_end_it_and_the_same_again_goes_on(tmp_path: Path) -> None:
@@ -109,13 +109,13 @@ def test_who_is_summarising_already_is_left_alone(tmp_path: Path) -> None:
     with open_engine(tmp_path / "lcm.db", summary_prefix_target_tokens=3_000) as engine:
         engine.append(HERE, talk(60))
         conversation = engine.archive.conversations.get(1)
-        with engine.surgery.writer.alone(1):
+        with alone(engine.loop, 1):
             assert not backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4)).ok
         assert backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4)).ok
         before = roots(engine, 1)
-        with engine.surgery.writer.alone(1):
+        with alone(engine.loop, 1):
             done = backfill_history(engine.loop, conversation, BackfillOptions(fresh_tail=4, single_root=True))
-        assert (done.reason, done.ok, roots(engine, 1)) == (backfill.BUSY, False, before)
+        assert (done.reason, done.ok, roots(engine, 1)) == (CompactionReason.BUSY, False, before)
 
 
 def test_an_outlook_without_a_model_is_exact(tmp_path: Path) -> None:

@@ -177,7 +177,7 @@ def test_what_cannot_be_written_anew_holds_the_others_back(path: Path) -> None:
 
     with open_engine(path, falters) as engine:
         work = engine.surgery.plan_rewrite(1, depth=0, upward=True)
-        made = rewrite_run.write_drafts(engine.surgery.writer, work)
+        made = rewrite_run.write_drafts(engine.loop, work)
         assert made.stop == "too slow" or any(draft.is_failed for draft in made.refused)
         held = [draft for draft in made.refused if draft.breaks is not None]
         assert any("is not rewritten: too slow" in str(draft.refusal) for draft in held)
@@ -224,10 +224,10 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
         work = engine.surgery.plan_rewrite(id_, everything=True)
-        drafts = rewriting.draft_all(engine.surgery.writer, work)
+        drafts = rewriting.draft_all(engine.loop, work)
         next(drafts)
         with pytest.raises(Stale, match="another worker"):
-            next(rewriting.draft_all(engine.surgery.writer, work))
+            next(rewriting.draft_all(engine.loop, work))
         drafts.close()
         assert rows(engine, "SELECT * FROM leases") == []
 
@@ -235,7 +235,7 @@ def test_nobody_else_summarises_meanwhile(path: Path) -> None:
 def test_a_writer_whose_time_ran_out_stops_when_another_one_has_begun(path: Path) -> None:
     with open_engine(path) as engine:
         id_ = told(engine)
-        work, writer = engine.surgery.plan_rewrite(id_, everything=True), engine.surgery.writer
+        work, writer = engine.surgery.plan_rewrite(id_, everything=True), engine.loop
         drafts = rewriting.draft_all(writer, work)
         next(drafts)
         longest = engine.settings.summary_timeout_ms
@@ -253,7 +253,7 @@ def test_a_summary_that_changed_meanwhile_is_left_alone(path: Path) -> None:
     with open_engine(path, Writes(40)) as engine:
         (root,) = roots(engine, id_)
         work = engine.surgery.plan_rewrite(id_, summary_id=root)
-        made = list(rewriting.draft_all(engine.surgery.writer, work))
+        made = list(rewriting.draft_all(engine.loop, work))
         engine.surgery.rewrite(HERE, summary_id=root)
         with pytest.raises(Stale):
             engine.surgery.place_drafts(rewriting.DraftedPlan(work, tuple(made), ()))

@@ -67,7 +67,7 @@ def by_model(engine: lossless.Engine) -> Counter[str]:
 def run(engine: lossless.Engine, **rule: bool) -> rewrite_run.DraftedPlan:
     """One run of a rule, put in place."""
     work = engine.surgery.plan_rewrite(1, **(rule or {"everything": True}), by=WRITER)  # type: ignore[arg-type]
-    made = rewrite_run.write_drafts(engine.surgery.writer, work)
+    made = rewrite_run.write_drafts(engine.loop, work)
     done = engine.surgery.place_drafts(made)
     assert (done.summary_ids if done else ()) == tuple(one.summary_id for one in made.usable)
     prove(engine)
@@ -195,7 +195,7 @@ def test_an_interrupt_keeps_what_is_written(path: Path, folded: int, after: int)
 
     with open_engine(path, Mortal()) as engine:
         work = engine.surgery.plan_rewrite(1, everything=True, by=WRITER)
-        made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=interrupt)
+        made = rewrite_run.write_drafts(engine.loop, work, on_draft=interrupt)
         assert (made.stop, made.reached, made.left) == (rewrite_run.INTERRUPTED, after, folded - after)
         assert rows(engine, "SELECT * FROM leases") == []
         engine.surgery.place_drafts(made)
@@ -259,7 +259,7 @@ def test_what_changed_meanwhile_costs_only_itself(path: Path, folded: int) -> No
                 with engine.archive.writing():
                     engine.archive.database.run("UPDATE summaries SET content = 'x' WHERE summary_id = ?", (leaf,))
 
-        made = rewrite_run.write_drafts(engine.surgery.writer, work, on_draft=change)
+        made = rewrite_run.write_drafts(engine.loop, work, on_draft=change)
         assert {one.summary_id: one.refusal for one in made.refused} == {leaf: rewrite_run.CHANGED}
         assert engine.surgery.place_drafts(made) is not None
         assert by_model(engine)[WRITER] == folded - 1
@@ -275,7 +275,7 @@ def test_who_wants_no_more_keeps_what_was_accepted(path: Path, folded: int) -> N
                 raise KeyboardInterrupt
             return True
 
-        made = rewrite_run.write_drafts(engine.surgery.writer, work, accept, heard.append)
+        made = rewrite_run.write_drafts(engine.loop, work, accept, heard.append)
         assert (made.stop, made.reached, made.left > 0) == (rewrite_run.INTERRUPTED, 4, True)
         engine.surgery.place_drafts(made)
         prove(engine)

@@ -98,7 +98,7 @@ def _owing(engine: lossless.Engine) -> None:
 
 
 def _written(engine: lossless.Engine, work: rewriting.RewritePlan, model: Any = None) -> None:
-    writer = replace(engine.surgery.writer, summariser=Summariser(engine.settings, model))
+    writer = replace(engine.loop, summariser=Summariser(engine.settings, model))
     engine.surgery.place_drafts(rewriting.write_drafts(writer, work))
 
 

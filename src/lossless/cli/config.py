@@ -8,7 +8,6 @@ import json
 import os
 import shlex
 import shutil
-import time
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
@@ -33,7 +32,6 @@ from lossless.cli.options import bad_option, gathered, usage_error
 from lossless.cli.screen import Data, Screen, pick_json, preview, styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import BadSetting, LosslessError, ModelAuth, ModelError
-from lossless.llm.chain import Gate
 from lossless.llm.completion import Prompt, archive_price, format_cost, list_prices, read_prices
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
@@ -328,7 +326,6 @@ source_time_options = gathered(
 )
 
 
-_TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 #: What a model is tried on: a few lines of a transcript.
 _SAMPLE = Prompt(
     "Summarise this conversation in two sentences. Keep names, numbers and decisions.",
@@ -616,15 +613,11 @@ def _candidate_json(summariser: Summariser, candidate: ModelCandidate) -> Data:
     return item
 
 
-def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt = _TEST) -> Data:
+def _try_candidate(summariser: Summariser, candidate: ModelCandidate, prompt: Prompt | None = None) -> Data:
     """What came of asking it once, for one word if nothing else."""
-    chain = replace(summariser.chain(Gate()), candidates=(candidate,))
-    started = time.monotonic()
-    try:
-        answer = chain(prompt)
-    except LosslessError as error:
-        seconds = round(time.monotonic() - started, 3)
-        return {"ok": False, "seconds": seconds, "error": error.code, "message": str(error)}
-    known = {"ok": True, "seconds": round(time.monotonic() - started, 3), "answer": preview(answer.text)}
+    answer, seconds = summariser.trial(candidate, prompt)
+    if isinstance(answer, LosslessError):
+        return {"ok": False, "seconds": seconds, "error": answer.code, "message": str(answer)}
+    known = {"ok": True, "seconds": seconds, "answer": preview(answer.text)}
     used = pick_json(answer.usage, "input_tokens", "output_tokens")
     return {**known, **used, "cost": format_cost(answer.usage.cost)}

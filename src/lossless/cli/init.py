@@ -214,7 +214,7 @@ class _Setup:
         return click.confirm(question, default=default, err=True) if self.asks else default
 
     def _choose_import(self, found: Sequence[LocalHistory]) -> bool:
-        from lossless.transfer.transcripts import file_size
+        from lossless.model.paths import file_size
 
         if not found or not self.may_import or not self.asks:
             return bool(found) and self.may_import
@@ -256,7 +256,7 @@ class _Setup:
         return None if answer.lower() in ("", _NO_MODEL) else answer
 
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
-        from lossless.transfer.transcripts import file_size
+        from lossless.model.paths import file_size
 
         first: list[tuple[str, list[Path]]] = []
         later: list[tuple[str, list[Path]]] = []
@@ -272,7 +272,7 @@ class _Setup:
     def _import(self, engine: Engine, groups: Sequence[tuple[str, list[Path]]], what: str) -> None:
         """Store transcripts; their summaries are left to `lcm backfill`, or to the first time one is needed."""
         from lossless.ingest.transcripts.reading import detect_other_kind
-        from lossless.transfer.transcripts import file_size
+        from lossless.model.paths import file_size
 
         total = sum(file_size(file) for _, files in groups for file in files)
         outcomes: list[ImportOutcome] = []

@@ -24,7 +24,7 @@ from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.ingest.transcripts.records import is_sqlite
 from lossless.model.conversations import Session
-from lossless.model.paths import expand_path
+from lossless.model.paths import expand_path, file_size
 from lossless.settings.load import ProcessEnvironment
 from lossless.transfer.archive_file import check_archive, import_archive, is_archive
 from lossless.transfer.group import Transfer
@@ -34,7 +34,6 @@ from lossless.transfer.remnic_format import SessionBy
 from lossless.transfer.transcripts import (
     TRANSCRIPT_KINDS,
     ImportOutcome,
-    file_size,
     find_files,
     find_local_histories,
     stat_named,

@@ -9,34 +9,8 @@ from dataclasses import dataclass, field, fields, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from lossless.compaction.plan import (
-    CompactionDecision,
-    CompactionReason,
-    evaluate,
-    recovery_rounds,
-    schedule_sweep,
-    threshold_rounds,
-)
-from lossless.compaction.run import (
-    FAILED_STOPS,
-    POOL_MIN_TOKENS,
-    THRESHOLD_REASON,
-    CompactionJob,
-    CompactionReport,
-    compact,
-    drain_budget,
-    drain_ending,
-    drain_policy,
-    finish_drain,
-    is_debt_due,
-    planned_passes,
-    prepare,
-    publish_prepared,
-    request_sweep,
-    revalidate_debt,
-    start_drain,
-    unchanged_report,
-)
+from lossless.compaction import run
+from lossless.compaction.plan import CompactionDecision, CompactionReason, evaluate, recovery_rounds, schedule_sweep
 from lossless.compaction.summarise import (
     DEFAULT_LEAF_TARGET,
     MIN_CONDENSED_TARGET,
@@ -59,6 +33,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction import plan
+    from lossless.compaction.plan import SweepRounds
     from lossless.compaction.summarise import WrittenSummary
     from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
@@ -219,6 +194,8 @@ class CompactionPolicy:
     #: Of the history budget, so much may stay in the context after a sweep at the threshold; 0 folds all it can.
     sweep_target_fraction: float = 0.0
     max_sweep_iterations: int = 12
+    #: Fold summaries until one covers all before the tail.
+    single_root: bool = False
     max_rounds: int = 10
     sweep_deadline_ms: int = 120_000
     compact_until_under_deadline_ms: int = 300_000
@@ -345,13 +322,13 @@ def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
     return (policy, *(apply_override(policy, rule) for rule in settings.context_threshold_overrides))
 
 
-def first_import_policy(policy: CompactionPolicy) -> CompactionPolicy:
+def first_import_policy(policy: CompactionPolicy, *, single_root: bool = False) -> CompactionPolicy:
     """What stays raw of a first import: the newest `bootstrap_max_tokens`, however many messages."""
     raw, unlimited = policy.bootstrap_max_tokens, 2**62
     if raw is None:
         raw = max(6_000, int(policy.leaf_chunk_tokens * 0.3))
     policy = replace(policy, fresh_tail_count=unlimited, fresh_tail_max_tokens=raw, tail_share=None)
-    return replace(policy, least_leaf_share=0.0, max_sweep_iterations=unlimited)
+    return replace(policy, least_leaf_share=0.0, max_sweep_iterations=unlimited, single_root=single_root)
 
 
 #: From this share of the threshold on, summaries are prepared.
@@ -380,7 +357,7 @@ class TurnOutcome:
 
     decision: CompactionDecision
     #: The compaction that ran on the turn, if one did.
-    report: CompactionReport | None = None
+    report: run.CompactionReport | None = None
     #: Whether a sweep was deferred.
     owes: bool = False
     history: HistoryBudget | None = None
@@ -398,7 +375,7 @@ class Compactor:
     clock: Callable[[], datetime]
     #: What a turn may spend on folding when its context is at the budget.
     turn_seconds: float = 2.0
-    crew_tokens: int = POOL_MIN_TOKENS
+    crew_tokens: int = run.POOL_MIN_TOKENS
     _policies: dict[tuple[str | None, int | None, str], CompactionPolicy] = field(default_factory=dict)
 
     def policy(self, request: CompactionRequest) -> CompactionPolicy:
@@ -470,7 +447,9 @@ class Compactor:
         if payer == "background":
             report = None
             if self.settings.prepare_summaries:  # fold by those that were prepared, without asking anybody
-                report = publish_prepared(self._job(request, policy, decision, "turn"))
+                job = self._job(request, policy, decision, "turn", only_prepared=True)
+                made = run.compact(job)
+                report = made if made.compacted else None
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
                 self.defer(request, decision)
@@ -478,12 +457,12 @@ class Compactor:
         seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
         how = {"may_ask_model": may_ask_model, "takes_over": not may_ask_model, "is_forced": is_forced}
         job = self._job(request, policy, decision, "turn", seconds=seconds, **how)
-        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        report = run.compact(job)
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
         if owes:
             self.defer(request, decision)
-            if report.stop in FAILED_STOPS:
+            if report.stop in run.FAILED_STOPS:
                 self._settle(id_, report, -1)
         return TurnOutcome(decision, replace(report, history=history), owes, history)
 
@@ -502,9 +481,11 @@ class Compactor:
         decision = self.evaluate(request, policy)
         if not self._prepares(decision) or decision.should_compact:
             return 0
-        return prepare(self._job(request, policy, decision, "prepare"))
+        how = {"is_ahead": True, "leaf_only": True, "manual": True, "on_failure": "raise"}
+        job = self._job(request, policy, decision, "prepare", **how)
+        return len(run.compact(job).summary_ids)
 
-    def make_room(self, request: CompactionRequest) -> CompactionReport:
+    def make_room(self, request: CompactionRequest) -> run.CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
         policy = self.policy(request)
         policy = replace(policy, max_sweep_iterations=policy.max_sweep_iterations * policy.max_rounds)  # time decides
@@ -512,7 +493,7 @@ class Compactor:
         decision = self._evaluate(request, policy, history)
         how = {"may_ask_model": False, "takes_over": True, "is_forced": True, "manual": True}
         job = self._job(request, policy, decision, "turn", seconds=self.turn_seconds, **how)
-        report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
+        report = replace(run.compact(job), history=history)
         if report.compacted:
             self._keep(request, history)
         return report
@@ -530,7 +511,7 @@ class Compactor:
         id_ = request.conversation.id
         with self.archive.writing():
             policy = self.policy(request)
-            asked = request_sweep(self.debt(id_), decision, policy, self.clock())
+            asked = run.request_sweep(self.debt(id_), decision, policy, self.clock())
             self.archive.guards.put_debt(replace(asked, token_budget=policy.capped(request.budget)))
 
     def debt(self, conversation_id: int) -> CompactionDebt:
@@ -541,7 +522,7 @@ class Compactor:
         # lossless-claw clears that mark when it starts, so a killed one is only marked running
         begun, now = found.last_started_at, self.clock()
         is_alive = begun is not None and now - MAX_SWEEP_TIME <= begun <= now
-        reason = found.reason or THRESHOLD_REASON
+        reason = found.reason or run.THRESHOLD_REASON
         return found if is_alive else replace(found, pending=True, running=False, reason=reason)
 
     def compact(
@@ -552,35 +533,49 @@ class Compactor:
         until: int | None = None,
         seconds: float | None = None,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
-    ) -> CompactionReport:
+    ) -> run.CompactionReport:
         """Fold now. `force` sweeps even below the threshold; `until` goes on until so many tokens are left.
 
         A person who forces it, or a host that must get below a size, lifts a spend back-off.
         """
-        policy = self.policy(request)
-        history = self.history(request, policy, again=force or until is not None)
-        decision = self._evaluate(request, policy, history)
-        manual = force and until is None
-        if not manual and until is None and not decision.should_compact:
-            return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-        stop_at, now = None, time.monotonic()
-        if until is not None:
-            target = history.in_history(until)
-            chain = recovery_rounds(decision, policy, now, target=target, force=force)
-            if chain.is_under:
-                return unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
-            stop_at = max(1, target - decision.overhead)
-        else:
-            chain = threshold_rounds(decision, policy, now)
-        how = {"manual": manual, "is_forced": force, "lifts_spend_limit": force or until is not None}
-        job = self._job(
-            request, policy, decision, "compact", progress=progress, seconds=seconds, stop_at=stop_at, **how
-        )
-        report = replace(compact(job, chain), history=history)
+        asked = self._asked(request, force, until, progress=progress, seconds=seconds)
+        if isinstance(asked, run.CompactionReport):
+            return asked
+        job, chain, history = asked
+        report = replace(run.compact(job, chain), history=history)
         if report.compacted:
             self._keep(request, history)
         self._after_compaction(request, report)
         return report
+
+    def dry_run(self, request: CompactionRequest, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
+        """The passes that `compact` would make in its first sweep, without making them."""
+        asked = self._asked(request, force, until)
+        return [] if isinstance(asked, run.CompactionReport) else run.planned_passes(asked[0])
+
+    def _asked(
+        self, request: CompactionRequest, force: bool, until: int | None, **more: Any
+    ) -> tuple[run.CompactionJob, SweepRounds | None, HistoryBudget] | run.CompactionReport:
+        """What there is to fold; or why there is nothing."""
+        policy = self.policy(request)
+        history = self.history(request, policy, again=force or until is not None)
+        decision = self._evaluate(request, policy, history)
+        stop_at = chain = None
+        if until is not None:
+            target = history.in_history(until)
+            chain = recovery_rounds(decision, policy, time.monotonic(), target=target, force=force)
+            if chain.is_under:
+                return run.unchanged_report(CompactionReason.ALREADY_UNDER, decision.stored_tokens)
+            stop_at = max(1, target - decision.overhead)
+        elif not force and not decision.should_compact:
+            return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        how = {"manual": force and until is None, "is_forced": force, "lifts_spend_limit": force or until is not None}
+        return self._job(request, policy, decision, "compact", stop_at=stop_at, **how, **more), chain, history
+
+    def fold_leaves(self, request: CompactionRequest) -> run.CompactionReport:
+        """One sweep that folds what precedes the fresh tail into leaves; a model that fails ends it."""
+        how = {"on_failure": "raise", "leaf_only": True, "manual": True, "is_forced": True}
+        return run.compact(self._job(request, self.policy(request), self.evaluate(request), "rotate", **how))
 
     def fold_import(
         self,
@@ -588,89 +583,79 @@ class Compactor:
         *,
         may_ask_model: bool = False,
         limit: int | None = None,
+        single_root: bool = False,
         progress: Callable[[plan.Pass, WrittenSummary | None], None] | None = None,
-    ) -> CompactionReport:
+    ) -> run.CompactionReport:
         """Fold an imported history, in one sweep however long it is; its newest `bootstrapMaxTokens` stay raw.
 
         Extracted unless a model may be asked: it may be years of history. `limit` is how many
         summaries are made at most.
         """
-        policy, decision = first_import_policy(self.policy(request)), self.evaluate(request)
+        policy, decision = first_import_policy(self.policy(request), single_root=single_root), self.evaluate(request)
         policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
         how = {"may_ask_model": may_ask_model, "manual": True, "is_forced": True}
         job = self._job(request, policy, decision, "import", progress=progress, **how)
-        report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+        report = run.compact(job)
         self._after_compaction(request, report)
         return report
-
-    def dry_run(self, request: CompactionRequest, *, force: bool = False, until: int | None = None) -> list[plan.Pass]:
-        """The passes that `compact` would make in its first sweep, without making them."""
-        policy, decision = self.policy(request), self.evaluate(request)
-        target = None if until is None else self.history(request, policy).in_history(until)
-        wanted = force or decision.should_compact if target is None else decision.current_tokens >= target
-        if not wanted:
-            return []
-        stop_at = None if target is None else max(1, target - decision.overhead)
-        how = {"manual": force and until is None, "is_forced": force}
-        return planned_passes(self._job(request, policy, decision, "compact", stop_at=stop_at, **how))
 
     def is_due(self, request: CompactionRequest) -> bool:
         """Whether `drain` would sweep now, as far as can be told without writing."""
         id_, now = request.conversation.id, self.clock()
         debt = self.debt(id_)
-        return debt.pending and not self.archive.guards.is_leased(lease_name(id_), now) and is_debt_due(debt, now)
+        return debt.pending and not self.archive.guards.is_leased(lease_name(id_), now) and run.is_debt_due(debt, now)
 
     def drain(
         self, request: CompactionRequest, *, may_ask_model: bool = True, seconds: float | None = None
-    ) -> CompactionReport | None:
+    ) -> run.CompactionReport | None:
         """Run the pending compaction of a conversation, if it is due; None when there is none to run now."""
         id_, now = request.conversation.id, self.clock()
         with self.archive.writing():
             debt = self.debt(id_)
             if not debt.pending or self.archive.guards.is_leased(lease_name(id_), now):
                 return None
-            request = replace(request, budget=drain_budget(debt, request.budget))
-            policy = drain_policy(debt, self.policy(request), possible_policies(self.settings))
+            request = replace(request, budget=run.drain_budget(debt, request.budget))
+            policy = run.drain_policy(debt, self.policy(request), possible_policies(self.settings))
             history = self.history(request, policy)
             decision = self._evaluate(request, policy, history)
-            if not is_debt_due(debt, now, emergency=decision.pressure == "hard"):
+            if not run.is_debt_due(debt, now, emergency=decision.pressure == "hard"):
                 return None
-            debt = revalidate_debt(debt, decision, now)
+            debt = run.revalidate_debt(debt, decision, now)
             if not debt.pending:
                 self.archive.guards.put_debt(debt)
-                return unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
-            debt = start_drain(debt, now)
+                return run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+            debt = run.start_drain(debt, now)
             self.archive.guards.put_debt(debt)
             self._keep(request, history)
         how = {"may_ask_model": may_ask_model, "on_failure": "raise" if may_ask_model else "extractive"}
         job = self._job(request, policy, decision, "background", seconds=seconds, **how)
-        report = unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
+        report = run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         if decision.should_compact:
-            report = replace(compact(job, threshold_rounds(decision, policy, time.monotonic())), history=history)
+            report = replace(run.compact(job), history=history)
         self._settle(id_, report, debt.maintenance_revision)
         return report
 
-    def _settle(self, conversation_id: int, report: CompactionReport, revision: int) -> None:
+    def _settle(self, conversation_id: int, report: run.CompactionReport, revision: int) -> None:
         """Write down how a drain went; what could not be paid stays pending with its reason."""
-        ending = drain_ending(report)
+        ending = run.drain_ending(report)
         until = parse_time(report.until) if report.until else None
         with self.archive.writing():
             debt = self.debt(conversation_id)
             detail = None if ending in ("done", "unfinished") else report.reason.value
-            ended = finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
+            ended = run.finish_drain(debt, ending, self.clock(), started_revision=revision, detail=detail, until=until)
             self.archive.guards.put_debt(ended)
 
-    def _after_compaction(self, request: CompactionRequest, report: CompactionReport) -> None:
+    def _after_compaction(self, request: CompactionRequest, report: run.CompactionReport) -> None:
         """A compaction that got the context small enough, or as small as it can be, pays the debt, too."""
         debt = self.debt(request.conversation.id)
-        if not debt.pending or report.stop == "busy" or report.stop in FAILED_STOPS:
+        if not debt.pending or report.stop == "busy" or report.stop in run.FAILED_STOPS:
             return
         with self.archive.writing():
             debt = self.debt(request.conversation.id)
-            budget = drain_budget(debt, request.budget)
+            budget = run.drain_budget(debt, request.budget)
             if debt.pending and (report.exhausted or not self.evaluate(replace(request, budget=budget)).should_compact):
                 revision = debt.maintenance_revision
-                self.archive.guards.put_debt(finish_drain(debt, "done", self.clock(), started_revision=revision))
+                self.archive.guards.put_debt(run.finish_drain(debt, "done", self.clock(), started_revision=revision))
 
     def _job(
         self,
@@ -679,10 +664,10 @@ class Compactor:
         decision: CompactionDecision,
         actor: str = "compact",
         **more: Any,
-    ) -> CompactionJob:
+    ) -> run.CompactionJob:
         """A compaction as it is by default; `more` says what differs."""
         id_, policy = request.conversation.id, policy.sweeping(decision.budget)
-        return CompactionJob(
+        return run.CompactionJob(
             archive=self.archive,
             conversation_id=id_,
             policy=policy,

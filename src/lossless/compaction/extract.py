@@ -31,10 +31,10 @@ from lossless.compaction.source_text import (
     to_local_time,
     touched_files,
 )
-from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units, shorten
+from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units
 from lossless.model.messages import sender_name
 from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
-from lossless.model.tokens import estimate_tokens
+from lossless.model.tokens import estimate_tokens, one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -490,12 +490,12 @@ def _tool_rows(
         yield ExtractRow("tool output", heading, "tool"), *printed_units(line.text)
     for one in done:
         row, factor = one.row()
-        yield ExtractRow(_RAN + shorten(one.call.name, 40), heading), [row], [factor]
+        yield ExtractRow(_RAN + one_line(one.call.name, 40), heading), [row], [factor]
     for output in line.outputs:
         asked = by_id.get(output.call_id or "")
         if asked is not None and (asked.operation == "read" or output.is_error):
             continue  # the row of the call says how it ended; a file can be read again
-        label = f"{shorten(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
+        label = f"{one_line(output.name or 'tool', 40)} {'failed' if output.is_error else 'output'}"
         texts, factors = printed_units(output.text, only_failures=asked is not None and bool(asked.operation))
         if asked is not None and asked.is_look:
             factors = [_LOOK_FACTOR * factor for factor in factors]

@@ -32,7 +32,7 @@ from lossless.model.context import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.compaction.compactor import CompactionPolicy
     from lossless.model.context import SummaryKind
@@ -221,7 +221,8 @@ def next_pass(
     for start, leaf in _leaf_passes(context, policy, state, call_ids):
         before = _neighbours_before(context, start, None)  # or only the leaf that this sweep made just before
         return replace(leaf, previous=before[-1:] if before and before[-1] == state.last_leaf else before)
-    return _condensed_pass(context, policy, state)
+    work = _condensed_pass(context, policy, state)
+    return next_root(context, policy, state.remembered) if work is None and policy.single_root else work
 
 
 def leaf_batch(
@@ -305,18 +306,29 @@ def expected_tokens(work: Pass) -> int:
 
 
 def dry_run(
-    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, *, call_ids: CallIds = NO_CALLS
-) -> list[Pass]:
-    """The passes of a whole sweep if every summary has its expected size; `planned-1`… are its summaries."""
+    context: Sequence[ContextItem],
+    policy: CompactionPolicy,
+    state: SweepState,
+    *,
+    call_ids: CallIds = NO_CALLS,
+    size_of: Callable[[Pass, str], tuple[int | None, bool]] | None = None,
+    limit: int | None = None,
+) -> tuple[list[Pass], Sequence[ContextItem]]:
+    """The passes of a whole sweep, at most so many, and the context after it; `planned-1`… are its summaries.
+
+    `size_of` has the tokens of a summary, None when there would be none, and whether its source has no words; without
+    it every summary has its expected size.
+    """
     planned: list[Pass] = []
-    while work := next_pass(context, policy, state, call_ids=call_ids):
-        size, summary_id = expected_tokens(work), f"planned-{len(planned) + 1}"
-        if size >= work.tokens:
-            state = after_unshrinkable(state, work)
+    while len(planned) != limit and (work := next_pass(context, policy, state, call_ids=call_ids)):
+        summary_id = f"planned-{len(planned) + 1}"
+        size, is_blank = size_of(work, summary_id) if size_of else (expected_tokens(work), False)
+        if size is None or size >= work.tokens:
+            state = (after_blank if is_blank else after_unshrinkable)(state, work)
             continue
         context, state = context_after_fold(context, work, summary_id, size), after_pass(state, work, summary_id, size)
         planned.append(work)
-    return planned
+    return planned, context
 
 
 #: Neighbours of one depth (messages: -1): the depth, their first and last index + 1, whether they are in the turn.
@@ -339,16 +351,20 @@ def _foldable(
     """The stretches that may be folded: all between the system prompts and the tail, and the older steps of a
     turn too long.
     """
-    is_prompt = (isinstance(item, MessageItem) and item.role == "system" for item in context)
-    head = sum(takewhile(bool, is_prompt))
-    tail = _tail_start(context, policy, state.tail_target)
-    stretches = [(head, max(head, tail), False)]
+    stretches = [(*_older_part(context, policy, state.tail_target), False)]
     user = newest_user_index(context) if state.long_turn else None
     if user is None or (state.tail_target is not None and prompt_tokens(context[user:]) <= state.tail_target):
         return stretches
     raw = [index for index in range(user + 1, len(context)) if isinstance(context[index], MessageItem)]
     kept = raw[-policy.turn_verbatim_count :] if policy.turn_verbatim_count > 0 else []
     return [*stretches, (user + 1, kept[0] if kept else len(context), True)]
+
+
+def _older_part(context: Sequence[ContextItem], policy: CompactionPolicy, cap: int | None) -> tuple[int, int]:
+    """What is between the system prompts and the tail."""
+    is_prompt = (isinstance(item, MessageItem) and item.role == "system" for item in context)
+    head = sum(takewhile(bool, is_prompt))
+    return head, max(head, _tail_start(context, policy, cap))
 
 
 def _tail_start(context: Sequence[ContextItem], policy: CompactionPolicy, cap: int | None) -> int:
@@ -442,6 +458,44 @@ def _mixed_pass(context: Sequence[ContextItem], policy: CompactionPolicy, state:
             if len(depths) == len(items) and not is_tried and token_sum(items) >= policy.condensed_least_tokens():
                 return Pass(items, max(depths) + 1, policy.condensed_target(), within_turn=within_turn)
     return None
+
+
+def next_root(context: Sequence[ContextItem], policy: CompactionPolicy, remembered: Remembered) -> Pass | None:
+    """The next summary on the way to a single root: all that fit into one chunk, else the shallowest first."""
+    for run in _summary_runs(context, policy):
+        items = run if token_sum(run) <= policy.leaf_chunk_tokens else _part_of_run(run, policy)
+        if len(run) > 1 and chunk_key(items) not in remembered:
+            return Pass(tuple(items), max(item.depth for item in items) + 1, policy.condensed_target())
+    return None
+
+
+def count_roots(context: Sequence[ContextItem], policy: CompactionPolicy) -> int:
+    """How many summaries precede the fresh tail."""
+    return sum(map(len, _summary_runs(context, policy)))
+
+
+def _summary_runs(context: Sequence[ContextItem], policy: CompactionPolicy) -> Iterator[list[SummaryItem]]:
+    """Runs of adjacent summaries of any depth before the tail."""
+    start, stop = _older_part(context, policy, None)
+    for is_summary, items in groupby(context[start:stop], key=lambda item: isinstance(item, SummaryItem)):
+        if is_summary:
+            yield [item for item in items if isinstance(item, SummaryItem)]
+
+
+def _part_of_run(run: list[SummaryItem], policy: CompactionPolicy) -> list[SummaryItem]:
+    """Of a run that is too large: as many of its oldest shallowest ones as fit, or a single one with another."""
+    minimum = min(item.depth for item in run)
+    groups = [list(group) for _, group in groupby(run, key=lambda item: item.depth)]
+    shallow = next((group for group in groups if group[0].depth == minimum and len(group) > 1), None)
+    if shallow is None:
+        start = max(0, next(n for n, item in enumerate(run) if item.depth == minimum) - 1)
+        return run[start : start + 2]
+    count = tokens = 0
+    for item in shallow:
+        if count >= policy.fanout(item.depth, pressure=True) and tokens + item.tokens > policy.leaf_chunk_tokens:
+            break
+        count, tokens = count + 1, tokens + item.tokens
+    return shallow[:count]
 
 
 def _condensable(

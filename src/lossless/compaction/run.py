@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
-from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round
+from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, threshold_rounds
 from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
@@ -140,6 +140,10 @@ class CompactionJob:
     #: Begin a new window of calls, if there is something to fold.
     lifts_spend_limit: bool = False
     crew_tokens: int = POOL_MIN_TOKENS
+    #: Store summaries without a place: a later sweep puts them in theirs.
+    is_ahead: bool = False
+    #: Put only those in their places that were stored so: no time to write others.
+    only_prepared: bool = False
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
     prolong: Callable[[], bool] = lambda: True
 
@@ -179,14 +183,16 @@ class _Sweep:
         return token_sum(self.context)
 
 
-def compact(job: CompactionJob, chain: SweepRounds) -> CompactionReport:
-    """Run sweeps until the chain is satisfied; one worker at a time does it for a conversation.
+def compact(job: CompactionJob, chain: SweepRounds | None = None) -> CompactionReport:
+    """Run sweeps until the chain, by default to the threshold, is satisfied; one worker at a time for a conversation.
 
     Where there is nothing to fold, nothing is written, not even a lease.
     """
+    chain = chain or threshold_rounds(job.decision, job.policy, time.monotonic())
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
     sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
-    if not _next(job, sweeping, 1):
+    first = _next(job, sweeping, 1)
+    if not first or (job.only_prepared and _prepared(job, first[0]) is None):
         return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
     with job.summariser.lease(job.archive, job.conversation_id, job.clock, takes_over=job.takes_over) as prolong:
         if not prolong():
@@ -220,7 +226,7 @@ def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, pool: Ext
 def planned_passes(job: CompactionJob) -> list[plan.Pass]:
     """The passes of a compaction's first sweep if every summary has its expected size; nothing is written."""
     sweeping = _begin(job, inf, None if job.is_forced else job.stop_at)
-    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)
+    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)[0]
 
 
 def _concluded(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, before: int) -> CompactionReport:
@@ -300,6 +306,9 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) ->
         sweeping.moment = job.archive.summaries.moment()
         if (known := _prepared(job, batch[0])) is not None:
             _publish(job, sweeping, batch[0], known)
+        elif job.only_prepared:
+            sweeping.stop = "deadline"
+            break
         elif ask is None or sweeping.failure is not None:
             _extract_all(job, sweeping, batch, pool)
         elif (error := _write_all(job, sweeping, batch, ask)) is not None:
@@ -423,16 +432,20 @@ def _fold_in(
     job: CompactionJob, sweeping: _Sweep, work: plan.Pass, new: NewSummary, *, is_stored: bool = False
 ) -> bool:
     """Fold, and go on from there; False when the context or the lease is another's by now."""
+    archive, id_, since = job.archive, job.conversation_id, sweeping.moment
     try:
-        with job.archive.writing():
+        with archive.writing():
             if not job.prolong():
                 sweeping.state = replace(sweeping.state, stopped="stale")
                 return False
-            now, since, actor = job.clock(), sweeping.moment, job.actor
-            fold(job.archive, job.conversation_id, work.items, new, now, actor=actor, since=since, is_stored=is_stored)
+            if job.is_ahead:
+                _store_ahead(job, work.items, new, since)
+            else:
+                now, actor = job.clock(), job.actor
+                fold(archive, id_, work.items, new, now, actor=actor, since=since, is_stored=is_stored)
     except Stale:
-        sweeping.context = job.archive.context.items(job.conversation_id)
-        sweeping.call_ids = job.archive.context.call_ids(job.conversation_id)
+        sweeping.context = archive.context.items(id_)
+        sweeping.call_ids = archive.context.call_ids(id_)
         sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
         return False
     sweeping.summary_ids.append(new.id)
@@ -479,73 +492,16 @@ def fold(
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 
-def prepare(job: CompactionJob) -> int:
-    """Have a model write the leaves that the next sweep will need, and store them without a place; returns how many.
-
-    They are the same that a sweep would write, as long as nothing but appends comes in between. A model that fails, or
-    may not be asked now, ends it: the sweep will say why.
-    """
-    sweeping = _begin(job, inf, None)
-    sweeping.state = replace(sweeping.state, leaf_only=True, stop_at=None)
-    if not _asks(job) or _next(job, sweeping, 1) == ():
-        return 0
-    with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
-        job = replace(job, prolong=prolong)
-        ask = job.summariser.ask(replace(_gate(job), is_wanted=prolong))
-        done = 0
-        while prolong() and (batch := _next(job, sweeping, 1)):
-            try:
-                done += _prepare(job, sweeping, batch[0], ask)
-            except (ModelError, GuardOpen, Stale):
-                break
-        return done
-
-
-def _prepare(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, ask: AskForSummary) -> int:
-    """Write one leaf, unless it is there; the sweep goes on as if it had been folded. Returns how many were written."""
-    if (known := _prepared(job, work)) is not None:
-        _go_on(sweeping, work, known)
-        return 0
-    archive, id_ = job.archive, job.conversation_id
-    sweeping.moment = archive.summaries.moment()
-    written = summarise(read_source(archive, work, job.summariser), ask, job.style, "raise")
-    if written is None:
-        sweeping.state = plan.after_unshrinkable(sweeping.state, work)
-        return 0
-    new, now = _new(work, written), job.clock()
-    with archive.writing():
-        if not job.prolong():
-            raise Stale("another worker has taken over")
-        size, budget = archive.context_tokens(id_), archive.context_budget(id_)
-        archive.summaries.insert(id_, work.items, new, now)
-        archive.summaries.mark_new(new.id, work.items, sweeping.moment, now)
-        archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (new.id,), None, size, size), now)
-        archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
-    _go_on(sweeping, work, new)
-    return 1
-
-
-def publish_prepared(job: CompactionJob) -> CompactionReport | None:
-    """Put leaves that were prepared in their places, oldest first, without a model; None when there is none to put."""
-    sweeping = _begin(job, inf, job.stop_at)
-    before = sweeping.stored_tokens
-    if _next_prepared(job, sweeping) is None:
-        return None
-    with job.summariser.lease(job.archive, job.conversation_id, job.clock) as prolong:
-        job = replace(job, prolong=prolong)
-        while prolong() and (found := _next_prepared(job, sweeping)):
-            _publish(job, sweeping, *found)
-        if not sweeping.summary_ids:
-            return None
-        with job.archive.writing():
-            job.archive.context.close_gaps(job.conversation_id)
-    after, made = sweeping.stored_tokens, tuple(sweeping.summary_ids)
-    return CompactionReport(True, True, CompactionReason.COMPACTED, before, after, made)
-
-
-def _next_prepared(job: CompactionJob, sweeping: _Sweep) -> tuple[plan.Pass, Summary] | None:
-    work = next(iter(_next(job, sweeping, 1)), None)
-    return (work, known) if work is not None and (known := _prepared(job, work)) is not None else None
+def _store_ahead(
+    job: CompactionJob, sources: Sequence[ContextItem], summary: NewSummary, since: tuple[int, int] | None
+) -> None:
+    """Store a summary without a place in the context; a sweep would write the same, if only appends come in between."""
+    archive, id_, now = job.archive, job.conversation_id, job.clock()
+    size, budget = archive.context_tokens(id_), archive.context_budget(id_)
+    archive.summaries.insert(id_, sources, summary, now)
+    archive.summaries.mark_new(summary.id, sources, since, now)
+    archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (summary.id,), None, size, size), now)
+    archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
 
 
 def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
@@ -556,6 +512,9 @@ def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
 
 
 def _publish(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, known: Summary) -> None:
+    if job.is_ahead:
+        _go_on(sweeping, work, known)
+        return
     new = NewSummary(known.id, 0, known.content, known.tokens, known.model, known.file_ids)
     if _fold_in(job, sweeping, work, new, is_stored=True) and job.progress:
         job.progress(work, WrittenSummary(known.content, "normal", known.tokens, known.model, 0, known.file_ids))

@@ -13,7 +13,8 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lossless.model.messages import File, Opaque, Text, ToolResult
+from lossless.model.identity import file_ids_in
+from lossless.model.messages import File, Opaque, Text, ToolResult, remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -28,15 +29,11 @@ MEDIA_ONLY = "[Media attachment]"
 WITH_MEDIA = "[with media attachment]"
 MEDIA_OMITTED = "[embedded media omitted]"
 
-_FILE_ID = re.compile(r"file_[a-f0-9]{16}(?![A-Za-z0-9])")
 _DATA_URL = re.compile(r"data:[\w.+-]{1,80}/[\w.+-]{1,80}[\w;=.+-]{0,120},[A-Za-z0-9+/=_%.-]{16,}")
 _BASE64_LINE = re.compile(r"^[ \t]*([A-Za-z0-9+/]{254,}={0,2})[ \t]*$\n?", re.MULTILINE)
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:\s*/.*$\n?", re.MULTILINE)
 _METADATA_LINE = re.compile(r"^[ \t]*Untrusted context \(metadata.*$\n?", re.MULTILINE)
 _FORGED_HEADER = re.compile(r"^(?=\[\d{4}-\d\d-\d\d \d\d:\d\d )", re.MULTILINE)
-_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
-_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 _TEXT_KEYS = (
     *("text", "transcript", "transcription", "message", "summary"),
     *("segments", "utterances", "paragraphs", "alternatives", "items", "results"),
@@ -110,14 +107,14 @@ def source_message(stored: StoredMessage, tags: Sequence[str] = INJECTED_TAGS) -
         text = f"{text} {WITH_MEDIA}" if text else MEDIA_ONLY
     found = (stored.file_id or "", text, *(o.text for o in outputs), *map(input_text, message.tool_calls))
     outputs = tuple(output for output in outputs if output.text or output.is_error)
-    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(found)
+    sender, calls, ids = stored.sender, tuple(message.tool_calls), file_ids_in(*found)
     return SourceMessage(message.role, stored.created_at, text, sender, calls, outputs, ids)
 
 
 def source_summary(summary: Summary) -> SourceSummary:
     """A summary as a section, without reasoning that a model left in it."""
     text = remove_reasoning(summary.content).strip()
-    found = file_ids_in((*summary.file_ids, text))
+    found = file_ids_in(*summary.file_ids, text)
     return SourceSummary(summary.earliest_at, summary.latest_at, text, found)
 
 
@@ -176,35 +173,6 @@ def clean_source(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     if len(text) >= 256 and any(len(row) >= 256 and " " not in row.strip() for row in text.split("\n")):
         text = _BASE64_LINE.sub(lambda m: m[0] if len(m[1]) < 256 or len(m[1]) % 4 else "", text)
     return text.strip()
-
-
-def remove_reasoning(text: str) -> str:
-    """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
-
-    Tags in backquotes are talk about tags, and stay.
-    """
-    if _THINK_TAG.search(text) is None:
-        return text
-    kept: list[str] = []
-    never_closed: set[str] = set()
-    position = search = 0
-    while opening := _THINK_OPEN.search(text, search):
-        tag = opening[2].lower()
-        closing = None if tag in never_closed else _THINK_CLOSE[tag].search(text, opening.end())
-        if closing is not None:
-            kept.append(text[position : opening.start()])
-            position = search = closing.end()
-        elif opening[1] is not None:
-            return ("".join(kept) + text[position : opening.start()]).strip()
-        else:
-            never_closed.add(tag)
-            search = opening.end()
-    return ("".join(kept) + text[position:]).strip() if kept else text
-
-
-def file_ids_in(texts: Iterable[str]) -> tuple[str, ...]:
-    """The ids of stored files named in texts, in order, each once."""
-    return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def _body(line: SourceMessage) -> str:

@@ -19,7 +19,7 @@ from functools import lru_cache
 from importlib.resources import files
 from math import ceil
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
 from lossless.compaction.source_text import (
@@ -28,14 +28,14 @@ from lossless.compaction.source_text import (
     SourceSummary,
     condensed_text,
     fallback_summary,
-    file_ids_in,
     leaf_text,
     remove_directives,
     remove_overrides,
-    remove_reasoning,
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.identity import file_ids_in
+from lossless.model.messages import remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -319,7 +319,7 @@ def summarise(
     if not made.text:
         return None
     found = (*(file_id for part in source.parts for file_id in part.file_ids), text)
-    return replace(made, tokens=estimate_tokens(made.text), file_ids=file_ids_in(found))
+    return replace(made, tokens=estimate_tokens(made.text), file_ids=file_ids_in(*found))
 
 
 def cap_summary(text: str, target_tokens: int, factor: float) -> str | None:
@@ -471,7 +471,7 @@ class ExtractionPool:
     def __init__(self, size: int, *, program: str | None = None, patience_seconds: float = 30.0) -> None:
         self._size, self._patience_seconds = size, patience_seconds
         self._program = sys.executable if program is None else program
-        self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-extract")
+        self._threads = ThreadPoolExecutor(size, thread_name_prefix="lossless-extract", initializer=self._start)
         #: The child of each thread; None where it could not start or broke: that thread extracts itself.
         self._own = threading.local()
         self._children: list[subprocess.Popen[bytes]] = []
@@ -508,38 +508,29 @@ class ExtractionPool:
             return future.result()
 
     def _extract(self, source: SummarySource, style: SummaryStyle) -> WrittenSummary | None:
-        own = self._own.__dict__
-        try:
-            if "child" not in own:
-                own["child"] = None
-                own["child"] = self._start()
-            if (child := own["child"]) is not None:
+        if (child := self._own.child) is not None:
+            try:
                 _send(child.stdin, (source, style))
                 written: WrittenSummary | None = pickle.load(child.stdout)
-                return written
-        except _BROKEN:
-            if (child := own.pop("child")) is not None:
+            except _BROKEN:
                 child.kill()
-            own["child"] = None
+                self._own.child = None
+            else:
+                return written
         return None if self._is_closed else summarise(source, style=style)
 
-    def _start(self) -> subprocess.Popen[bytes] | None:
-        """One more child, where one can be."""
+    def _start(self) -> None:
+        """A child for one more thread, where there can be one."""
+        self._own.child = None
         is_python = Path(self._program).name.lower().startswith(("python", "pypy")) and not hasattr(sys, "frozen")
-        with self._changing:
-            if self._is_ended or not is_python:
-                return None
-            child = subprocess.Popen(
-                [self._program, "-P", "-c", _CHILD],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
-            self._children.append(child)
-        assert child.stdin is not None
-        _send(child.stdin, sys.path)
-        return child
+        pipe = subprocess.PIPE
+        with self._changing, suppress(*_BROKEN):
+            if is_python and not self._is_ended:
+                command, null = [self._program, "-P", "-c", _CHILD], subprocess.DEVNULL
+                child = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=null, start_new_session=True)
+                self._children.append(child)
+                _send(cast("IO[bytes]", child.stdin), sys.path)
+                self._own.child = child
 
     def _end(self) -> None:
         """Stop the children at once and wait for them; they hold nothing that could be lost."""

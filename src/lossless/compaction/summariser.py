@@ -5,6 +5,7 @@ each call; the lease of one worker a conversation; file descriptions.
 from __future__ import annotations
 
 import logging
+import time
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -263,6 +264,7 @@ _FILE = "file"
 _DESCRIBE = "You describe stored files for people and agents who have not read them."
 #: Room for the 300 words that are asked for.
 _WORDS = 600
+_TRIAL = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 _HOST = ModelCandidate("host", "model", "settings")
 
 
@@ -341,6 +343,20 @@ class Summariser:
         """The models as one callable behind a gate."""
         seconds = self.settings.summary_timeout_ms / 1000
         return ModelChain(self.candidates(), self._connect, seconds, gate)
+
+    def trial(
+        self, candidate: ModelCandidate, prompt: Prompt | None = None, seconds: float | None = None
+    ) -> tuple[Completion | LosslessError, float]:
+        """What came of asking one model once, by default for one word; and how many seconds it took."""
+        limit = self.settings.summary_timeout_ms / 1000 if seconds is None else seconds
+        started = time.monotonic()
+        try:
+            answer: Completion | LosslessError = ModelChain((candidate,), self._connect, limit, Gate())(
+                prompt or _TRIAL
+            )
+        except LosslessError as error:
+            answer = error
+        return answer, round(time.monotonic() - started, 3)
 
     def readers(self, gate: Gate) -> list[tuple[str, ModelChain]]:
         """Models that answer questions, by name: the one that was named for it, then the one that summarises."""

@@ -8,6 +8,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, input_text, split_units
+from lossless.model.tokens import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,7 +100,7 @@ def _attempt(call: ToolCall, output: ToolResult | None) -> Attempt:
     if output is not None:
         code = _exit_code(output.text)
         failed = output.is_error or code not in (None, 0)
-        ended = _outcome(output, code) if failed else shorten(_tally(output.text), _OUTCOME_CHARS)
+        ended = _outcome(output, code) if failed else one_line(_tally(output.text), _OUTCOME_CHARS)
     return Attempt(call, asked, file_operation(call), _LOOK.match(asked) is not None, failed, ended)
 
 
@@ -122,7 +123,7 @@ def _outcome(output: ToolResult, code: int | None) -> str:
     how = f"exit {code}" if code is not None else "failed"
     telling = [row for row in _rows_at_ends(output.text) if not _FRAME.match(row)]
     reason = next(filter(_FAILURE.search, telling), "") or next(iter(telling), "")
-    return f"{how}: {shorten(reason, _OUTCOME_CHARS)}" if reason else how
+    return f"{how}: {one_line(reason, _OUTCOME_CHARS)}" if reason else how
 
 
 def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str], list[float]]:
@@ -162,30 +163,24 @@ def open_ends(done: Iterable[Attempt]) -> list[str]:
         for kind in kinds:
             failed.pop(kind, None)
         if one.has_failed:
-            failed[kinds[-1]] = shorten(f"{one.asked} → {one.outcome}", _OPEN_CHARS)
+            failed[kinds[-1]] = one_line(f"{one.asked} → {one.outcome}", _OPEN_CHARS)
     return list(failed.values())[-_MOST_OPEN:]
-
-
-def shorten(text: str, limit: int) -> str:
-    """A text on one line of at most so many characters."""
-    line = " ".join(text[: 4 * limit].split())
-    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def _asked(call: ToolCall) -> str:
     """A tool call in one short row: its command alone, or its arguments by name."""
     given = call_arguments(call)
     if not given:
-        return shorten(input_text(call), _INPUT_CHARS)
+        return one_line(input_text(call), _INPUT_CHARS)
     shown = {key: value if isinstance(value, str) else json.dumps(value, default=str) for key, value in given.items()}
     if "command" in shown:
-        return shorten(shown["command"], _INPUT_CHARS)
+        return one_line(shown["command"], _INPUT_CHARS)
     short = [
         value if key in PATH_KEYS else f"{key}={value}"
         for key, value in shown.items()
         if len(value) <= _ARGUMENT_CHARS and "\n" not in value
     ]
-    return shorten(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
+    return one_line(", ".join(short) or next(iter(shown.values())), _INPUT_CHARS)
 
 
 def _exit_code(text: str) -> int | None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter, deque
+from collections import deque
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.model.context import PAST_RESULT_SHARE, MessageItem, SummaryItem, part_share
-from lossless.model.search_text import letter_pairs, unspaced_runs
+from lossless.model.terms import chunk_terms
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -626,36 +625,8 @@ def _shares(kept: Sequence[KeptItem], widest: ContextCandidate | None, limit: in
     return {lane: round(amount / limit, 4) if limit else 0.0 for lane, amount in tokens.items()}
 
 
-_WORD = re.compile(r"[^\W_]+")
-#: Words without topic; a short list, as rare terms weigh more anyway.
-_STOP_WORDS = """
-an and are as at be but by can did do does for from had has have he her his how if in into is it its me my no
-not of on or our she so that the their them then there they this to us was we were what when where which who
-why will with would you your der die das und ist ein eine nicht le la les et est un une el los las es que
-en de du des не на что по это как os um uma het een van
-"""
-_STOP = frozenset(_STOP_WORDS.split())
-#: The usual BM25 parameters: term saturation, and length normalisation.
-_SATURATION = 1.2
-_LENGTH = 0.75
-
-
-def relevance_terms(text: str) -> list[str]:
-    """The words of a text in lower case, and letter pairs in scripts without spaces.
-
-    >>> relevance_terms("Why did the DEPLOY of web_app fail? 数据库")
-    ['deploy', 'web', 'app', 'fail', '数据', '据库']
-    """
-    folded = text.casefold()
-    found = []
-    for word in _WORD.findall(folded):
-        runs = unspaced_runs(word)
-        for run in runs:
-            found += letter_pairs(run)[:-1] or [run]
-            word = word.replace(run, "")
-        if len(word) > 1 and word not in _STOP:
-            found.append(word)
-    return found
+#: How soon the terms of a long text count less, as in BM25.
+_SATURATION, _LENGTH = 1.2, 0.75
 
 
 def relevance_scores(prompt: str, texts: Sequence[str]) -> tuple[float, ...]:
@@ -663,17 +634,12 @@ def relevance_scores(prompt: str, texts: Sequence[str]) -> tuple[float, ...]:
 
     Scores are normalised by length, so that short texts are not favoured.
     """
-    asked = set(relevance_terms(prompt))
-    if not asked or not texts:
-        return (0.0,) * len(texts)
-    counts = [Counter(relevance_terms(text)) for text in texts]
-    lengths = [max(1, count.total()) for count in counts]
-    mean = sum(lengths) / len(lengths)
-    spread = {term: sum(term in count for count in counts) for term in sorted(asked)}
-    weight = {t: math.log(1 + (len(texts) - n + 0.5) / (n + 0.5)) for t, n in spread.items() if n}
+    rows = [" ".join(text.split()) for text in (prompt, *texts)]
+    _, (asked, *found), weights, *_ = chunk_terms(rows)
+    mean = max(1.0, sum(map(len, found)) / max(1, len(found)))
 
-    def score(count: Counter[str], length: int) -> float:
-        slack = _SATURATION * (1 - _LENGTH + _LENGTH * length / mean)
-        return sum(w * count[t] * (_SATURATION + 1) / (count[t] + slack) for t, w in weight.items())
+    def score(terms: frozenset[str]) -> float:
+        slack = 1 + _SATURATION * (1 - _LENGTH + _LENGTH * len(terms) / mean)
+        return sum(weights[term] for term in asked & terms) / slack
 
-    return tuple(map(score, counts, lengths))
+    return tuple(map(score, found))

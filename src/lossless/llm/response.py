@@ -9,12 +9,12 @@ from typing import Any
 
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
+from lossless.model.messages import remove_reasoning
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
 #: A quoted tag is part of the answer.
 _LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
@@ -59,37 +59,14 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
 
 
 def strip_reasoning(text: str) -> str:
-    """`text` without thinking blocks; empty when there is only thinking.
-
-    Thinking that was cut off (opened at the start, never closed) and thinking whose opening tag the server
-    swallowed (a closing tag that is not quoted) count as thinking too.
+    """A text without thinking, nor thinking whose opening tag the server swallowed: a closing tag that is not quoted.
 
     >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
     ('Done.', '')
     """
-    if "<" not in text:
-        return text.strip()
-    tags = list(_TAG.finditer(text))
-    next_close: dict[str, int] = {}
-    closed_by: dict[int, int] = {}
-    for index in range(len(tags) - 1, -1, -1):
-        name = tags[index][2].lower()
-        if tags[index][1]:
-            next_close[name] = index
-        elif name in next_close:
-            closed_by[index] = next_close[name]
-    kept, position, index = [], 0, 0
-    while index < len(tags):
-        if index in closed_by:
-            kept.append(text[position : tags[index].start()])
-            index = closed_by[index]
-            position = tags[index].end()
-        index += 1
-    rest = "".join([*kept, text[position:]]).strip()
-    if lone := _LONE_CLOSE.search(rest):
-        rest = rest[lone.end() :].strip()
-    opening = _TAG.match(rest)
-    return "" if opening and not opening[1] else rest
+    rest = remove_reasoning(text)
+    lone = _LONE_CLOSE.search(rest) if "</" in rest else None
+    return rest[lone.end() if lone else 0 :].strip()
 
 
 def _types(value: object, depth: int) -> Iterator[str]:

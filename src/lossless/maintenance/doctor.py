@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter, defaultdict
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput, LosslessError
 from lossless.files.vault import find_damage
-from lossless.llm.chain import Gate
-from lossless.llm.completion import Prompt
 from lossless.maintenance import repair
 from lossless.maintenance.prune import files_of_other_archives
 from lossless.maintenance.repair import find_broken, is_stuck
@@ -86,7 +83,6 @@ def remedy_of(table: str, check: str) -> str:
 
 
 _MODEL_SECONDS = 10.0
-_TEST = Prompt("Answer with one word.", "Say: ready", max_tokens=512, temperature=0.0, purpose="test", reasoning="low")
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,8 +223,8 @@ def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)
-    for offender, is_certain in checks.out_of_order():
-        if is_certain:
+    for offender in checks.out_of_order():
+        if offender.severity == "error":
             found[offender.table].append(offender)
     for table, some in found.items():
         message = f"rows of {table!r} that break a rule: {len(some):,}, from {some[0].id} on ({some[0].detail})"
@@ -346,12 +342,7 @@ def _models(summariser: Summariser) -> tuple[dict[str, object], ...]:
     """Ask each configured model for one word; an unconfigured key in the environment is not used."""
     found: list[dict[str, object]] = []
     for candidate in summariser.candidates():
-        chain = replace(summariser.chain(Gate()), candidates=(candidate,), timeout_seconds=_MODEL_SECONDS)
-        started, error = time.monotonic(), None
-        try:
-            chain(_TEST)
-        except LosslessError as failure:
-            error = str(failure)
-        seconds = round(time.monotonic() - started, 3)
+        answer, seconds = summariser.trial(candidate, seconds=_MODEL_SECONDS)
+        error = str(answer) if isinstance(answer, LosslessError) else None
         found.append({"name": candidate.name, "ok": error is None, "seconds": seconds, "error": error})
     return tuple(found)

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.surgery.rewriting import BrokenMarker
     from lossless.model.conversations import SessionRef
-    from lossless.model.messages import StoredMessage
     from lossless.store.archive import Archive
     from lossless.store.maintenance.deletion import ConversationSize
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
@@ -144,7 +143,13 @@ def apply_reindex(
             for summary in archive.summaries.many(stale[start : start + batch]):
                 archive.index.put_summary(summary.id, summary.content)
         advance(len(stale[start : start + batch]))
-    more = _catch_up(archive, batch, advance, unreadable)
+    behind = plan_reindex(archive)
+    if behind.unindexed_messages or behind.unindexed_summaries:  # at any position, not only at the end
+        with archive.writing():
+            archive.index.mark_caught_up(0)
+        known = len(unreadable)
+        archive.catch_up(progress=advance, unreadable=unreadable)
+        messages += behind.unindexed_messages - (len(unreadable) - known)
     stepwise(archive.index.refill_upstream)
     with archive.writing():
         archive.row_digests.fill()
@@ -154,32 +159,7 @@ def apply_reindex(
                 if file.digest is None and not file.has_id_of(data):
                     archive.row_digests.put_payloads({file.id: payload_digest(data)})
     ids = tuple(f"msg#{id_}" for id_ in sorted(unreadable))
-    return ReindexReport(messages + more[0], len(stale) + more[1], dropped, ids)
-
-
-def _catch_up(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int]) -> tuple[int, int]:
-    """Index messages and summaries that never were, at any position; returns how many of each."""
-    drift = plan_reindex(archive)
-    if not (drift.unindexed_messages or drift.unindexed_summaries):
-        return 0, 0
-    with archive.writing():
-        archive.index.mark_caught_up(0)
-    messages = 0
-    while True:
-        with archive.writing():
-            ids, summaries = archive.index.unindexed(batch)
-            if not ids and not summaries:
-                return messages, drift.unindexed_summaries
-            found = _readable(archive, ids)
-            for one in found:
-                archive.index.reindex_message(one.id, one.message.content, one.message)
-            for summary_id, content in summaries:
-                archive.index.put_summary(summary_id, content)
-            if ids:
-                archive.index.mark_caught_up(ids[-1])
-        unreadable.update(set(ids).difference(one.id for one in found))
-        messages += len(found)
-        advance(len(ids) + len(summaries))
+    return ReindexReport(messages, len(stale) + behind.unindexed_summaries, dropped, ids)
 
 
 def _fill(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
@@ -189,23 +169,12 @@ def _fill(archive: Archive, batch: int, advance: Callable[[int], None], unreadab
             ids = archive.index.lost(after, passages=passages, limit=batch)
             if not ids:
                 return filled
-            found = _readable(archive, ids)
+            found = archive.readable(ids)
             archive.index.refill([(one.id, indexed_text(one.message.content, one.message)) for one in found])
         unreadable.update(set(ids).difference(one.id for one in found))
         filled += len(found)
         after = ids[-1]
         advance(len(ids))
-
-
-def _readable(archive: Archive, ids: list[int]) -> list[StoredMessage]:
-    """The readable messages among these; an unreadable one does not block the others."""
-    try:
-        return archive.messages.many(ids, exact=False)
-    except ArchiveCorrupt:
-        if len(ids) == 1:
-            return []
-    half = len(ids) // 2
-    return _readable(archive, ids[:half]) + _readable(archive, ids[half:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,22 +203,18 @@ def plan_rebuild(archive: Archive) -> RebuildPlan:
 
 def apply_rebuild(parts: EngineParts) -> RebuildPlan:
     """Rebuild them after a backup; returns what was rebuilt."""
-    if plan_rebuild(parts.archive).is_none:
-        return RebuildPlan((), (), (), ())
-    with applying(parts, "rebuild") as step:
+    if (found := plan_rebuild(parts.archive)).is_none:
+        return found
+    with applying(parts, "rebuild") as step:  # what one step repairs, the next ones build on
         work, now = SurgeryWrites(parts.archive), step.now
-        sources = tuple(work.summaries_without_sources())
-        for summary_id in sources:
+        for summary_id in (sources := work.summaries_without_sources()):
             work.restore_sources(summary_id)
-        miscounted = tuple(work.miscounted_summaries())
-        work.recount_derived(list(miscounted))
-        contexts = tuple(work.wrong_contexts())
-        for conversation_id in contexts:
+        work.recount_derived(miscounted := work.miscounted_summaries())
+        for conversation_id in (contexts := work.wrong_contexts()):
             work.rebuild_context(conversation_id, now)
-        counters = tuple(work.wrong_counters())
-        for conversation_id in counters:
+        for conversation_id in (counters := work.wrong_counters()):
             work.count_conversation(conversation_id)
-    return RebuildPlan(contexts, sources, miscounted, counters)
+    return RebuildPlan(tuple(contexts), tuple(sources), tuple(miscounted), tuple(counters))
 
 
 CLEAN_FILTERS = {

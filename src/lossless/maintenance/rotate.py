@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
 
 from lossless import formats
-from lossless.compaction.plan import threshold_rounds
-from lossless.compaction.run import FAILED_STOPS, CompactionJob, compact
+from lossless.compaction.run import FAILED_STOPS
 from lossless.errors import LosslessError
 from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
@@ -41,7 +40,7 @@ from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.messages import GENERATED_ID_PREFIX
-from lossless.model.paths import expand_path, fsync_path, replacing
+from lossless.model.paths import expand_path, file_size, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
@@ -500,15 +499,8 @@ class Rotation(EngineGroup):
     def _folded(self, conversation: Conversation) -> str | None:
         """Fold everything outside the tail into leaves; returns why that failed, or None."""
         request = self._parts.request(conversation, None)
-        policy = self._parts.loop.policy(request)
         for _ in range(_SWEEPS):
-            decision = self._parts.loop.evaluate(request)
-            job = CompactionJob(
-                archive=self._archive, conversation_id=conversation.id, policy=policy, decision=decision,
-                summariser=self._parts.loop.summariser, clock=self._parts.clock, actor="rotate",
-                on_failure="raise", leaf_only=True, manual=True, is_forced=True,
-            )  # fmt: skip
-            report = compact(job, threshold_rounds(decision, policy, time.monotonic()))
+            report = self._parts.loop.fold_leaves(request)
             if report.stop in _REFUSALS:
                 return report.stop
             if not report.summary_ids or report.stop == "nothing left":
@@ -539,7 +531,7 @@ class Rotation(EngineGroup):
         """Check the transcript's size after a turn; `unsafe` says why it must not be rewritten now."""
         limit, mode = self._limits(self._parts.settings.auto_rotate_session_files_runtime)
         found, size = self._parts.find(session), file_size(Path(path))
-        if found is None or not found.active or size is None or self._parts.no_writes(found) is not None:
+        if found is None or not found.active or not size or self._parts.no_writes(found) is not None:
             return "off"
         item = (found, Path(path), size)
         unsafe = unsafe or self._archive.ingest.state(found.id).blocked_reason
@@ -568,7 +560,7 @@ class Rotation(EngineGroup):
                 continue
             if session_id != conversation.session_id and key != conversation.session_key:
                 continue
-            if (size := file_size(path)) is not None:
+            if size := file_size(path):
                 found.setdefault(path, (conversation, path, size))
         return list(found.values())
 
@@ -668,14 +660,6 @@ def indexed_sessions(state_dir: Path) -> list[IndexedSession]:
                 if "\0" not in name:
                     found.append((key, session_id, index.parent / expand_path(name)))
     return found
-
-
-def file_size(path: Path) -> int | None:
-    """The size of a file; None when it does not exist."""
-    try:
-        return path.stat().st_size
-    except OSError:
-        return None
 
 
 def decide_rotation(size: int, limit: int, mode: RotationMode, unsafe: str | None = None) -> RotationAction:

@@ -66,7 +66,7 @@ def verify_archive(
             return Verification((*problems, *_found("schema", "database", torn)), 0, 0)
         for check, table, found in (
             ("rows", "database", archive.checks.rows()),
-            ("order", "context_items", _order(archive)),
+            ("order", "context_items", archive.checks.out_of_order()),
             ("digests", "database", _digests(archive)),
             ("messages", "messages", _messages_and_summaries(archive, vault, count)),
             ("versions", "message_versions", _versions(archive, vault)),
@@ -286,12 +286,6 @@ def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
     if stored.file_id is None and (again.role, storable_text(again.content)) != (message.role, message.content):
         detail = "its original does not agree with its content"
         yield VerificationProblem("original", "message_extras", str(stored.id), detail)
-
-
-def _order(archive: Archive) -> Iterator[VerificationProblem]:
-    """Contexts must be in message order; one that begins with another conversation's summaries may not be."""
-    for offender, is_certain in archive.checks.out_of_order():
-        yield replace(offender, severity="error" if is_certain else "warning")
 
 
 def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:

@@ -196,13 +196,13 @@ def part_id(nonce: str, ordinal: int) -> str:
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
-def file_ids_in(text: str) -> tuple[str, ...]:
-    """The file ids that `text` names, each once, in order.
+def file_ids_in(*texts: str) -> tuple[str, ...]:
+    """The file ids that some texts name, each once, in order.
 
     >>> file_ids_in("[LCM File: file_0123456789abcdef | a.txt] and file_12")
     ('file_0123456789abcdef',)
     """
-    return tuple(dict.fromkeys(_FILE_ID.findall(text)))
+    return tuple(dict.fromkeys(found for text in texts if "file_" in text for found in _FILE_ID.findall(text)))
 
 
 def _part_words(part: Part, content: str) -> Json:

@@ -253,3 +253,32 @@ class StoredToolOutput:
 
 #: A message as callers pass it: a dict of any format (also the typed ones of SDKs), or one of our classes.
 MessageLike: TypeAlias = Message | Incoming | Mapping[str, object]
+
+
+_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
+_THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
+_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
+
+
+def remove_reasoning(text: str) -> str:
+    """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
+
+    Tags in backquotes are talk about tags, and stay.
+    """
+    if _THINK_TAG.search(text) is None:
+        return text
+    kept: list[str] = []
+    never_closed: set[str] = set()
+    position = search = 0
+    while opening := _THINK_OPEN.search(text, search):
+        tag = opening[2].lower()
+        closing = None if tag in never_closed else _THINK_CLOSE[tag].search(text, opening.end())
+        if closing is not None:
+            kept.append(text[position : opening.start()])
+            position = search = closing.end()
+        elif opening[1] is not None:
+            return ("".join(kept) + text[position : opening.start()]).strip()
+        else:
+            never_closed.add(tag)
+            search = opening.end()
+    return ("".join(kept) + text[position:]).strip() if kept else text

@@ -85,3 +85,11 @@ def is_same_file(one: str | os.PathLike[str], other: str | os.PathLike[str]) -> 
         return os.path.samefile(one, other)
     except OSError:
         return os.path.realpath(expand_path(one)) == os.path.realpath(expand_path(other))
+
+
+def file_size(path: Path) -> int:
+    """The size of a file; 0 when it does not exist."""
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0

@@ -42,3 +42,9 @@ def cut_to_tokens(text: str, limit: int) -> str:
         return text
     sizes = range(min(len(text), 4 * limit) + 1)
     return text[: bisect_right(sizes, limit, key=lambda size: estimate_tokens(text[:size])) - 1]
+
+
+def one_line(text: str, limit: int = 100) -> str:
+    """The beginning of a text, on one line of at most so many characters."""
+    words = " ".join(text[: 4 * limit].split())
+    return words if len(words) <= limit else words[: limit - 1] + "…"

@@ -225,7 +225,7 @@ def _describe_summary(
         remaining = (archive.guards.grant(scope.grant.id) or scope.grant).remaining
         cap = min(request.token_cap or remaining, remaining)
         source = "request" if request.token_cap else "delegated_grant_remaining"
-    branches = branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
+    branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
     lines = [
         f"LCM_SUMMARY {summary.id}",

@@ -25,11 +25,12 @@ from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Sequence
     from contextlib import AbstractContextManager
     from pathlib import Path
 
     from lossless.model.masking import CutText
+    from lossless.model.messages import StoredMessage
     from lossless.store.search import VectorMaker
 
 #: Rows of other programs that are indexed on opening; the rest follows with searches and `catch_up`.
@@ -147,10 +148,23 @@ class Archive:
             return tokens + extra, ordinal
         return self.context.budget_tokens(conversation_id), self.context.next_ordinal(conversation_id)
 
-    def catch_up(self, limit: int | None = None, progress: Callable[[int], None] | None = None) -> int:
-        """Index rows that another program wrote; returns how many, at most `limit`."""
+    def readable(self, message_ids: Sequence[int]) -> list[StoredMessage]:
+        """The messages among these that can be read: one that cannot does not block the others."""
+        try:
+            return self.messages.many(message_ids, exact=False)
+        except errors.ArchiveCorrupt:
+            half = len(message_ids) // 2
+            return self.readable(message_ids[:half]) + self.readable(message_ids[half:]) if half else []
+
+    def catch_up(
+        self,
+        limit: int | None = None,
+        progress: Callable[[int], None] | None = None,
+        unreadable: set[int] | None = None,
+    ) -> int:
+        """Index rows that another program wrote; returns how many. `unreadable` gets what is passed over."""
         if self.whole is not self:
-            return self.whole.catch_up(limit, progress)
+            return self.whole.catch_up(limit, progress, unreadable)
         done = 0
         written_in: set[int] = set()
         while limit is None or done < limit:
@@ -163,12 +177,15 @@ class Archive:
                 break
             written_in.update(self.context.conversations_of(message_ids, [id_ for id_, _ in summaries]))
             with self.writing():
-                for stored in self.messages.many(message_ids):
+                found = self.readable(message_ids)
+                for stored in found:
                     self.index.reindex_message(stored.id, stored.message.content, stored.message)
                 for summary_id, content in summaries:
                     self.index.put_summary(summary_id, content)
                 if message_ids:
                     self.index.mark_caught_up(message_ids[-1])
+            if unreadable is not None:
+                unreadable.update(set(message_ids).difference(one.id for one in found))
             done += len(message_ids) + len(summaries)
             if progress:
                 progress(len(message_ids) + len(summaries))

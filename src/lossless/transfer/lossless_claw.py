@@ -15,7 +15,7 @@ from lossless.model.paths import expand_path
 from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
 from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
-from lossless.transfer.merge import Merger, import_redacted
+from lossless.transfer.merge import import_redacted, merging
 from lossless.transfer.merge_plan import order_summaries
 from lossless.transfer.remnic_format import derive_context
 
@@ -60,17 +60,18 @@ def import_lossless_claw(
         if archive.redact is not None:
             return import_redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
-        payloads = PayloadCopier(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
+        places = (*folders, Path(theirs.path).parent / "lcm-files")
+        payloads = PayloadCopier(vault, places, dry_run=wanted.dry_run)
         reader = BundleReader(theirs.database)
-        merger = Merger(archive, payloads, wanted, boundaries=not reader.has_log)
         conversations = reader.conversations()
-        for conversation in select_conversations(conversations, wanted.sessions):
-            bundle = reader.bundle(conversation)
-            if not reader.has_contexts:  # all messages, older ones as their summaries
-                context = derive_context(bundle.keys, order_summaries(bundle)[0], set(), None)
-                bundle = replace(bundle, context=context)
-            merger.add(bundle)
-        merger.finish(reader.pruned(wanted.sessions))
+        with merging(archive, payloads, wanted, boundaries=not reader.has_log) as merger:
+            for conversation in select_conversations(conversations, wanted.sessions):
+                bundle = reader.bundle(conversation)
+                if not reader.has_contexts:  # all messages, older ones as their summaries
+                    context = derive_context(bundle.keys, order_summaries(bundle)[0], set(), None)
+                    bundle = replace(bundle, context=context)
+                merger.add(bundle)
+            merger.finish(reader.pruned(wanted.sessions))
     merger.report.warnings += unknown_session_warnings(map(session_names, conversations), wanted.sessions)
     return merger.report
 
@@ -211,10 +212,8 @@ def export_lossless_claw(
                 report.count(bundle)
                 if wanted.progress:
                     wanted.progress(len(bundle.keys))
-        counts = (report.conversations, report.messages, report.message_parts, report.summaries, report.context_items)
         with ClawFile(temporary) as file:
-            if file.counts() != counts:
-                raise ArchiveCorrupt(f"the new database holds {file.counts()} rows instead of {counts}")
+            file.check()
         report.warnings += _plain_losses(reader, conversations) if wanted.plain else ()
         with open_claw(temporary) as written, written.reading():
             back = BundleReader(written.database)

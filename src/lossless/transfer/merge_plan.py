@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from lossless.ingest.match import MatchedMessage, match
 from lossless.model.times import parse_time, row_time, state_time
+from lossless.store.rows import json_object
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -115,10 +118,10 @@ class ImportPlan:
         """Whether the conversation is new or gains something."""
         return self.target is None or self.gains
 
-    def count_parts(self, *, known: bool) -> int:
-        """How many parts the existing messages have, or the new ones."""
+    def count_known_parts(self) -> int:
+        """How many parts the existing messages have."""
         messages = (message for page in self.bundle.pages() for message in page)
-        return sum(len(one["parts"]) for one in messages if (one["message_id"] in self.messages) == known)
+        return sum(len(one["parts"]) for one in messages if one["message_id"] in self.messages)
 
     def new_files(self) -> list[RowValues]:
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]
@@ -171,7 +174,7 @@ LOST_REASON = "it came from another archive, and not all that it changed came al
 
 def merged_conversations(log: Sequence[RowValues]) -> set[Any]:
     """The conversations that a log says were merged, by their numbers there."""
-    sources = [read_object(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
+    sources = [json_object(row.get("detail")).get("sources") for row in log if row["action"] == "merge"]
     found = [one.get("id") for some in sources if isinstance(some, list) for one in some if isinstance(one, dict)]
     return {id_ for id_ in found if isinstance(id_, int | str)}
 
@@ -188,7 +191,7 @@ def renumber_log(
     for row in former:
         log_id = int(given) if (given := str(row.get("log_id"))).isdecimal() else 0  # stored as text in files
         try:  # the former state of a summary, under the archive's numbers
-            state, (name,) = read_object(row["state"]), _all(plan, [row["summary_id"]])
+            state, (name,) = json_object(row["state"]), _all(plan, [row["summary_id"]])
             state["row"] = state["row"] | {"summary_id": name, "conversation_id": plan.target}
             state["messages"], state["sources"] = _all(plan, state["messages"]), _all(plan, state["sources"])
             text = json.dumps(state, separators=(",", ":"))
@@ -199,7 +202,7 @@ def renumber_log(
 
 
 def _line(plan: ImportPlan, row: RowValues, *, is_lost: bool) -> RowValues:
-    detail = read_object(row.get("detail"))
+    detail = json_object(row.get("detail"))
     removed, added = _items(plan, row["removed"]), _items(plan, row["added"])
     if row["action"] == "undo":
         undone = plan.logs.get(detail.get("undoes", 0))
@@ -229,15 +232,6 @@ def _items(plan: ImportPlan, text: Any) -> list[int | str | None]:
 
 def _item(plan: ImportPlan, item: int | str) -> int | str | None:
     return plan.item(item) or (item if plan.keeps_numbers or isinstance(item, str) else None)
-
-
-def read_object(text: Any) -> dict[str, Any]:
-    """The object in a JSON text; an empty one for anything else."""
-    try:
-        found = json.loads(text) if isinstance(text, str) else {}
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) else {}
 
 
 def _detail(plan: ImportPlan, action: str, detail: dict[str, Any]) -> dict[str, Any]:
@@ -404,18 +398,14 @@ def order_summaries(bundle: Bundle) -> tuple[list[RowValues], list[str]]:
 
 def sources_first(given: Mapping[str, RowValues]) -> list[str]:
     """The ids with each after its sources; those in a cycle are omitted."""
-    waiting = {id_: {source for source in one["sources"] if source in given} for id_, one in given.items()}
-    used_in: dict[str, list[str]] = {}
-    for id_, sources in waiting.items():
-        for source in sources:
-            used_in.setdefault(source, []).append(id_)
-    ready = [id_ for id_, sources in waiting.items() if not sources]
-    for id_ in ready:
-        for above in used_in.get(id_, ()):
-            waiting[above].discard(id_)
-            if not waiting[above]:
-                ready.append(above)
-    return ready
+    sorter = TopologicalSorter({id_: [one for one in row["sources"] if one in given] for id_, row in given.items()})
+    with suppress(CycleError):
+        sorter.prepare()
+    found: list[str] = []
+    while ready := sorter.get_ready():
+        found += ready
+        sorter.done(*ready)
+    return found
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:

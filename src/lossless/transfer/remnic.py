@@ -15,10 +15,10 @@ from lossless.model.paths import expand_path
 from lossless.model.times import parse_time, row_time, state_time
 from lossless.store import bundles
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text, open_claw
+from lossless.store.rows import json_object
 from lossless.transfer import files, remnic_format
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
-from lossless.transfer.merge import Merger, import_redacted
-from lossless.transfer.merge_plan import read_object
+from lossless.transfer.merge import import_redacted, merging
 from lossless.transfer.remnic_format import RemnicNode, RemnicReport, remnic_session
 
 if TYPE_CHECKING:
@@ -81,17 +81,18 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     if archive.redact is not None:
         return import_redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
     with RemnicFile(place, read_only=True) as file, file.reading(), explain_bad_text(place):
-        merger = Merger(archive, files.PayloadCopier(vault), options, boundaries=not file.has("lcm_x_source_rows"))
         sessions = file.sessions()
         by_name = options.sessions <= set(sessions)
         names = {session: {session} for session in sessions}
         for session, mine in names.items() if not by_name else ():  # of the conversations that it came from, too
             mine.update(*(session_names(_conversation(session, one, [])) for one in _conversations(file, session)))
         wanted = [session for session in sessions if not options.sessions or names[session] & options.sessions]
-        for session in wanted:
-            for bundle in _bundles(file, session, merger.report):
-                merger.add(bundle)
-        merger.finish()
+        payloads, boundaries = files.PayloadCopier(vault, dry_run=options.dry_run), not file.has("lcm_x_source_rows")
+        with merging(archive, payloads, options, boundaries=boundaries) as merger:
+            for session in wanted:
+                for bundle in _bundles(file, session, merger.report):
+                    merger.add(bundle)
+            merger.finish()
         merger.report.events_dropped = file.events(wanted)
     merger.report.warnings += unknown_session_warnings(names.values(), options.sessions)
     return merger.report
@@ -121,7 +122,7 @@ def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
     found: dict[str, _RemnicConversation] = {}
     own: list[RemnicTurn] = []
     for row in file.rows(session):
-        values = read_object(row["metadata"])
+        values = json_object(row["metadata"])
         number, seq, time = values.get("conversation_id"), values.get("source_seq"), row["created_at"] or ""
         is_place = isinstance(seq, int) and not isinstance(seq, bool) and 0 <= seq < 1 << 40
         is_ours = values.get("source") == "lossless-claw" and is_place and isinstance(number, int | str)

@@ -12,7 +12,6 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError
@@ -25,8 +24,8 @@ from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Session
-from lossless.store.archive import Archive
-from lossless.store.database import copy_database
+from lossless.model.paths import file_size
+from lossless.transfer.files import temporary_copy
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
+    from lossless.store.archive import Archive
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "opencode", "gemini", "jsonl", "chatgpt")
 #: Kinds whose files may have several conversations.
@@ -180,14 +180,6 @@ class TranscriptImporter:
             status = "imported" if report.stored or report.revised else "up-to-date"
         counts, id_ = (report.stored, report.reason), report.conversation_id
         return ImportOutcome(path, session, status, *counts, id_, title, report.problems, report.pruned)
-
-
-def file_size(file: Path) -> int:
-    """The size of a file; 0 for one that is gone, which reading will report."""
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
 
 
 def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
@@ -452,13 +444,9 @@ def preview_transcripts(
 ) -> list[ImportOutcome]:
     """What importing files would do, tried on a temporary copy of the archive, or on an empty one."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
-    with TemporaryDirectory(prefix="lossless-") as folder:
-        place = Path(folder, "copy.db")
-        if archive is not None:
-            copy_database(archive.database, str(place))
-        with Archive.open(place) as copy, copy.writing():
-            importer = TranscriptImporter(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), kind, False, again)
-            found = [outcome for file in files for outcome in importer.import_file(file, progress)]
+    with temporary_copy(archive) as copy:
+        importer = TranscriptImporter(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), kind, False, again)
+        found = [outcome for file in files for outcome in importer.import_file(file, progress)]
     known = set() if archive is None else set(archive.checks.conversation_ids())
     return [
         replace(

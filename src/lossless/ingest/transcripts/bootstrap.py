@@ -119,10 +119,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
 
 
 def _keep_separate(
-    asked: BootstrapRequest,
-    transcript: Transcript,
-    conversation: Conversation,
-    report: TranscriptReport,
+    asked: BootstrapRequest, transcript: Transcript, conversation: Conversation, report: TranscriptReport
 ) -> TranscriptReport:
     """Store a transcript that is not the conversation's in a quarantined one, as far as it is new."""
     archive, state = asked.archive, transcript.state

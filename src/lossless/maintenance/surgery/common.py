@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.errors import BadInput, NotFound, Stale
+from lossless.model.tokens import one_line
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 #: Copies the archive under a label and returns the path; None in memory.
 BackupMaker: TypeAlias = Callable[[str], Path] | None
 
-_PREVIEW_CHARS = 100
 T = TypeVar("T")
 
 
@@ -109,12 +109,6 @@ def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewIt
         for summary in summaries
     }
     return tuple(known.get(id_) or PreviewItem(id_, "gone", 0, "no longer in the archive") for id_ in ids)
-
-
-def one_line(text: str) -> str:
-    """The beginning of a text, on one line."""
-    words = " ".join(text[: 4 * _PREVIEW_CHARS].split())
-    return words if len(words) <= _PREVIEW_CHARS else words[: _PREVIEW_CHARS - 1] + "…"
 
 
 def text_diff(before: str, after: str, name: str) -> str:

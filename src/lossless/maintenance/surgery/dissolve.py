@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.maintenance.surgery import common, merge
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
+from lossless.model.tokens import one_line
 from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import SurgeryWrites
 

@@ -14,11 +14,11 @@ from lossless.compaction.extract import condense
 from lossless.compaction.source_text import source_summary
 from lossless.errors import BadInput, GuardOpen, ModelBadAnswer, ModelError
 from lossless.llm.completion import Prompt
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, one_line, preview_items
+from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem, token_sum
 from lossless.model.identity import focus_id
 from lossless.model.records import ContextChange, StoredBrief
-from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
 from lossless.recall.evidence import recall
 from lossless.recall.scope import Scope
 from lossless.store.maintenance.surgery import SurgeryWrites

@@ -8,11 +8,11 @@ from lossless.errors import BadInput
 from lossless.maintenance import repair
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward, of_parts
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting
-from lossless.maintenance.surgery.rewriting import DraftWriter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from lossless.compaction.compactor import Compactor
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
     from lossless.maintenance.surgery.common import BackupMaker, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
@@ -49,7 +49,7 @@ class Surgery(EngineGroup):
     write_focus = of_parts(focus.write_focus)
     apply_focus = of_parts(focus.apply_focus)
     unfocus = of_parts(focus.unfocus)
-    write_drafts = forward(DraftWriter.of, rewriting.write_drafts)
+    write_drafts = forward(lambda parts: parts.loop, rewriting.write_drafts)
     place_drafts = of_parts(rewriting.place_drafts)
 
     def plan_transplant(
@@ -127,9 +127,9 @@ class Surgery(EngineGroup):
         return _APPLY[type(plan)](self._parts, plan, backup)
 
     @property
-    def writer(self) -> DraftWriter:
+    def writer(self) -> Compactor:
         """Writes drafts of summaries."""
-        return DraftWriter.of(self._parts)
+        return self._parts.loop
 
     def broken_conversations(self) -> list[int]:
         """The ids of conversations with broken summaries."""

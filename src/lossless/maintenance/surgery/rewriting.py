@@ -20,16 +20,17 @@ from lossless.compaction.source_text import SourceSummary, input_text
 from lossless.compaction.summarise import SummarySource, WrittenSummary
 from lossless.compaction.summariser import lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
-from lossless.maintenance.surgery.common import OperationReport, applying, one_line, text_diff
+from lossless.maintenance.surgery.common import OperationReport, applying, text_diff
 from lossless.model.context import EXTRACTIVE_MODEL, token_sum
 from lossless.model.records import ContextChange
-from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lossless.compaction.compactor import Compactor
     from lossless.compaction.summarise import AskForSummary, SummaryPrompt
     from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
@@ -248,45 +249,34 @@ class SummaryDraft:
         return text_diff(self.before, self.text, self.summary_id)
 
 
-@dataclass(frozen=True, slots=True)
-class DraftWriter:
-    """Writes drafts: the archive they are about and the summariser."""
-
-    archive: Archive
-    summariser: Summariser
-    clock: Callable[[], datetime]
-
-    @staticmethod
-    def of(parts: EngineParts) -> DraftWriter:
-        return DraftWriter(parts.archive, parts.loop.summariser, parts.clock)
-
-    @contextmanager
-    def asking(self, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
-        """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
-        if not self.summariser.has_model:
-            yield None
-            return
-        gate = self.summariser.gate(self.archive, work.conversation_id, self.clock)
-        ids = [target.id for target in work.targets]
-        count = len(SurgeryWrites(self.archive).above(ids)) if work.is_upward else len(ids)
-        calls = count * len(self.summariser.candidates()) * _CALLS_EACH
-        limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, calls))
-        gate = replace(gate, is_wanted=is_wanted, limits=limits)
+@contextmanager
+def asking(writer: Compactor, work: RewritePlan, is_wanted: Callable[[], bool]) -> Iterator[AskForSummary | None]:
+    """How a model is called for a plan, beyond the conversation's spend limit; None when there is none."""
+    if not writer.summariser.has_model:
+        yield None
+        return
+    gate = writer.summariser.gate(writer.archive, work.conversation_id, writer.clock)
+    ids = [target.id for target in work.targets]
+    count = len(SurgeryWrites(writer.archive).above(ids)) if work.is_upward else len(ids)
+    calls = count * len(writer.summariser.candidates()) * _CALLS_EACH
+    limits = replace(gate.limits, max_calls=max(gate.limits.max_calls, calls))
+    gate = replace(gate, is_wanted=is_wanted, limits=limits)
+    gate.reset()
+    try:
+        yield writer.summariser.ask(gate)
+    finally:
         gate.reset()
-        try:
-            yield self.summariser.ask(gate)
-        finally:
-            gate.reset()
 
-    @contextmanager
-    def alone(self, conversation_id: int) -> Iterator[Callable[[], bool]]:
-        """Hold the summariser lease of a conversation; yields a function to renew it. `Stale` when another has it."""
-        with self.summariser.lease(self.archive, conversation_id, self.clock) as prolong:
-            if not prolong():
-                seconds = lease_length(self.summariser.settings.summary_timeout_ms).total_seconds()
-                when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
-                raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
-            yield prolong
+
+@contextmanager
+def alone(writer: Compactor, conversation_id: int) -> Iterator[Callable[[], bool]]:
+    """Hold the summariser lease of a conversation; yields a function to renew it. `Stale` when another has it."""
+    with writer.summariser.lease(writer.archive, conversation_id, writer.clock) as prolong:
+        if not prolong():
+            seconds = lease_length(writer.summariser.settings.summary_timeout_ms).total_seconds()
+            when = f"try again when it is done (if it died, in {seconds:.0f} seconds at most)"
+            raise Stale(f"another worker is summarising conversation {conversation_id}; {when}")
+        yield prolong
 
 
 def plan_rewrite(
@@ -371,7 +361,7 @@ def summary_source(
 
 
 def draft_summary(
-    writer: DraftWriter,
+    writer: Compactor,
     work: RewritePlan,
     target: RewriteTarget,
     accepted: Mapping[str, SummaryDraft],
@@ -409,7 +399,7 @@ def draft_summary(
 
 
 def draft_all(
-    writer: DraftWriter, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None = None
+    writer: Compactor, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None = None
 ) -> Generator[SummaryDraft]:
     """Drafts of all targets, bottom-up. `accept` decides, for each usable one, whether those above it build on it.
 
@@ -435,7 +425,7 @@ def draft_all(
                 place = max((n for n, (target, _) in enumerate(waiting, 1) if target.id in below), default=0)
                 waiting.insert(place, (rewrite_target(archive, user, user.model), because))
 
-    with writer.alone(work.conversation_id) as prolong, writer.asking(work, prolong) as ask:
+    with alone(writer, work.conversation_id) as prolong, asking(writer, work, prolong) as ask:
         while waiting:
             target, because = waiting.pop(0)
             if not prolong():
@@ -512,7 +502,7 @@ class DraftedPlan:
 
 
 def write_drafts(
-    writer: DraftWriter,
+    writer: Compactor,
     plan: RewritePlan,
     accept: Callable[[SummaryDraft], bool] | None = None,
     on_draft: Callable[[SummaryDraft], None] | None = None,
@@ -557,7 +547,7 @@ def write_drafts(
 
 
 def _bridges(
-    writer: DraftWriter,
+    writer: Compactor,
     work: RewritePlan,
     refused: Sequence[SummaryDraft],
     good: Sequence[SummaryDraft],

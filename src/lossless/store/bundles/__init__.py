@@ -343,13 +343,7 @@ _ROW = itemgetter(
     "openclaw_sender_metadata", "transcript_entry_id", "created_at", "stable_event_key", "large_content",
 )  # fmt: skip
 _DIGESTED = itemgetter(
-    "role",
-    "content",
-    "token_count",
-    "identity_hash",
-    "openclaw_sender_metadata",
-    "created_at",
-    "large_content",
+    "role", "content", "token_count", "identity_hash", "openclaw_sender_metadata", "created_at", "large_content"
 )
 _PART = (
     *DIGESTED_PART_COLUMNS,

@@ -219,12 +219,11 @@ class ClawFile(TableAccess):
             bundles.insert_rows(self._db, bundles.PRUNED_TABLE, rows)
             bundles.reserve_conversation_ids(self._db)
 
-    def counts(self) -> tuple[int, ...]:
-        """Conversations, messages, parts, summaries, context items, counted again; raises when the file is damaged."""
+    def check(self) -> None:
+        """Raises when the file is damaged."""
         found = self._db.rows(_CLAW_QUERIES["integrity"])
         if found != [("ok",)]:
             raise ArchiveCorrupt(f"the new database is damaged: {found[0][0]}")
-        return self._db.rows(_CLAW_QUERIES["counts"])[0]
 
 
 def _indexed(content: str) -> str:

@@ -300,11 +300,12 @@ class VerifyReads(TableAccess):
     def rule(self, name: str) -> list[VerificationProblem]:
         return [_problem(name.partition(".")[0], str(id_), detail) for id_, detail in self._rows(name)]
 
-    def out_of_order(self) -> Iterator[tuple[VerificationProblem, bool]]:
-        """Context items after newer ones, and whether that is certain: after a message."""
+    def out_of_order(self) -> Iterator[VerificationProblem]:
+        """Context items after newer ones: after a message, or a summary, where another conversation's may begin."""
         for conversation_id, ordinal, is_certain in self._rows("context_order"):
-            detail = "it comes after newer items"
-            yield _problem("context_items", f"{conversation_id}:{ordinal}", detail), bool(is_certain)
+            severity: Severity = "error" if is_certain else "warning"
+            place, detail = f"{conversation_id}:{ordinal}", "it comes after newer items"
+            yield VerificationProblem("", "context_items", place, detail, severity)
 
     def rewritten(self) -> frozenset[str]:
         """Summaries whose text lossless-claw changed: its doctor updates its own search table."""

@@ -207,7 +207,7 @@ class SurgeryWrites(TableAccess):
         """Conversations whose context has wrong content or order."""
         checks = self._archive.checks
         found = set(self._column("wrong_contexts"))
-        found |= {int(one.id.partition(":")[0]) for one, is_certain in checks.out_of_order() if is_certain}
+        found |= {int(one.id.partition(":")[0]) for one in checks.out_of_order() if one.severity == "error"}
 
         def is_wrong(id_: int) -> bool:
             lost = checks.unreachable(id_)
@@ -238,7 +238,7 @@ class SurgeryWrites(TableAccess):
         context, checks = self._archive.context, self._archive.checks
         before, size = context.items(conversation_id), context.tokens(conversation_id)
         kept = self._rows("kept", conversation_id=conversation_id)
-        if any(one.id.startswith(f"{conversation_id}:") for one, is_sure in checks.out_of_order() if is_sure):
+        if any(one.id.startswith(f"{conversation_id}:") for one in checks.out_of_order() if one.severity == "error"):
             kept.sort(key=lambda row: (not row[3], row[2] if not row[3] else 0))
 
         def add(rows: Iterable[Row]) -> None:

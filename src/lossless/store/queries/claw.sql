@@ -18,9 +18,5 @@ CREATE VIRTUAL TABLE summaries_fts USING fts5 (summary_id UNINDEXED, content, to
 -- name: create.summaries_fts_cjk
 CREATE VIRTUAL TABLE summaries_fts_cjk USING fts5 (summary_id UNINDEXED, content, tokenize='trigram');
 
--- name: counts
-SELECT (SELECT count(*) FROM conversations), (SELECT count(*) FROM messages), (SELECT count(*) FROM message_parts),
-       (SELECT count(*) FROM summaries), (SELECT count(*) FROM context_items);
-
 -- name: integrity
 PRAGMA integrity_check;
