@@ -38,7 +38,7 @@ from lossless.store.bundles import (
 from lossless.store.rows import unpack_message
 from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
-from lossless.transfer.merge import import_redacted, merging
+from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -308,15 +308,15 @@ def import_archive(
         bring = partial(import_archive, source, checked=found)
         return import_redacted(archive, vault, options, archive.redact, bring)
     folders = (Path(options.files_dir),) if options.files_dir else ()
+    merger = Merger(archive, PayloadCopier(vault, folders), options)
     conversations: list[RowValues] = []
-    with merging(archive, PayloadCopier(vault, folders, dry_run=options.dry_run), options) as merger:
-        for block in found.blocks:
-            conversation = next(values for _, values in block_lines(place, block))
-            conversations.append(conversation)
-            if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
-                merger.add(_bundle(place, block))
-        pruned = [extra_row(PRUNED_TABLE, values) for _, values in block_lines(place, found.pruned or (0, 0))]
-        merger.finish(select_pruned(pruned, options.sessions))
+    for block in found.blocks:
+        conversation = next(values for _, values in block_lines(place, block))
+        conversations.append(conversation)
+        if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
+            merger.add(_bundle(place, block))
+    pruned = [extra_row(PRUNED_TABLE, values) for _, values in block_lines(place, found.pruned or (0, 0))]
+    merger.finish(select_pruned(pruned, options.sessions))
     merger.report.warnings += lossless_claw.unknown_session_warnings(
         map(lossless_claw.session_names, conversations), options.sessions
     )

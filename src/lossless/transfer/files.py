@@ -12,7 +12,6 @@ import secrets
 import shutil
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, ArchiveFull, BadInput, NotFound
@@ -20,14 +19,13 @@ from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
-from lossless.store.archive import Archive
 from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, fit_row, fit_scalars
-from lossless.store.database import copy_database
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lossless.store.archive import Archive
     from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.merge_plan import ImportReport
@@ -100,17 +98,6 @@ def writing_folder(target: str | Path, *, overwrite: bool = False) -> Iterator[P
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-@contextmanager
-def temporary_copy(archive: Archive | None) -> Iterator[Archive]:
-    """A copy of an archive, or an empty one, in which something is tried out: as one transaction."""
-    with TemporaryDirectory(prefix="lossless-") as folder:
-        place = Path(folder, "copy.db")
-        if archive is not None:
-            copy_database(archive.database, str(place))
-        with Archive.open(place) as copy, copy.writing():
-            yield copy
-
-
 def resolve_target(target: str | Path) -> Path:
     """The absolute path of a target, with links resolved."""
     return Path(os.path.realpath(expand_path(target)))
@@ -177,10 +164,16 @@ class PayloadCopier:
     make us read another file.
     """
 
-    def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = (), *, dry_run: bool = False) -> None:
-        self.vault, self._folders, self._dry_run = vault, folders, dry_run
+    def __init__(self, vault: Vault | None, folders: tuple[Path, ...] = ()) -> None:
+        self.vault, self._folders = vault, folders
         #: Digests of copied files, by file id: ids of other programs say nothing about the bytes.
         self.brought: dict[str, bytes] = {}
+
+    def look(self, file: RowValues, report: ImportReport) -> None:
+        """Count what `bring` would do."""
+        is_there = self.vault is not None and self.read(file) is not None
+        report.files_copied += is_there
+        report.files_missing += not is_there
 
     def lacks(self, file: StoredFile) -> bool:
         """Whether the vault should have a file and does not."""
@@ -205,10 +198,8 @@ class PayloadCopier:
             report.files_missing += 1
             report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
             return row
-        report.files_copied += 1
-        if self._dry_run:
-            return row
         place = self.vault.write(conversation_id, file["file_id"], named[1], data)
+        report.files_copied += 1
         self.brought[file["file_id"]] = payload_digest(data)
         return row | {"storage_uri": str(place)}
 

@@ -15,7 +15,7 @@ from lossless.model.paths import expand_path
 from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
 from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
-from lossless.transfer.merge import import_redacted, merging
+from lossless.transfer.merge import Merger, import_redacted
 from lossless.transfer.merge_plan import order_summaries
 from lossless.transfer.remnic_format import derive_context
 
@@ -60,18 +60,17 @@ def import_lossless_claw(
         if archive.redact is not None:
             return import_redacted(archive, vault, wanted, archive.redact, partial(import_lossless_claw, source))
         folders = [Path(wanted.files_dir)] if wanted.files_dir else []
-        places = (*folders, Path(theirs.path).parent / "lcm-files")
-        payloads = PayloadCopier(vault, places, dry_run=wanted.dry_run)
+        payloads = PayloadCopier(vault, (*folders, Path(theirs.path).parent / "lcm-files"))
         reader = BundleReader(theirs.database)
+        merger = Merger(archive, payloads, wanted, boundaries=not reader.has_log)
         conversations = reader.conversations()
-        with merging(archive, payloads, wanted, boundaries=not reader.has_log) as merger:
-            for conversation in select_conversations(conversations, wanted.sessions):
-                bundle = reader.bundle(conversation)
-                if not reader.has_contexts:  # all messages, older ones as their summaries
-                    context = derive_context(bundle.keys, order_summaries(bundle)[0], set(), None)
-                    bundle = replace(bundle, context=context)
-                merger.add(bundle)
-            merger.finish(reader.pruned(wanted.sessions))
+        for conversation in select_conversations(conversations, wanted.sessions):
+            bundle = reader.bundle(conversation)
+            if not reader.has_contexts:  # all messages, older ones as their summaries
+                context = derive_context(bundle.keys, order_summaries(bundle)[0], set(), None)
+                bundle = replace(bundle, context=context)
+            merger.add(bundle)
+        merger.finish(reader.pruned(wanted.sessions))
     merger.report.warnings += unknown_session_warnings(map(session_names, conversations), wanted.sessions)
     return merger.report
 

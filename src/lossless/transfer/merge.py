@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,11 +22,11 @@ from lossless.store.bundles import BundleReader, BundleWriter, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
 from lossless.transfer import merge_plan
-from lossless.transfer.files import PayloadCopier, temporary_copy
+from lossless.transfer.files import PayloadCopier
 from lossless.transfer.remnic_format import known_role, part_to_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable
 
     from lossless.model.masking import CutText
     from lossless.store.bundles import Bundle, MessageId, RowValues
@@ -96,20 +95,8 @@ _STATES = (
 )  # fmt: skip
 
 
-@contextmanager
-def merging(
-    archive: Archive, payloads: PayloadCopier, options: TransferOptions, *, boundaries: bool = False
-) -> Iterator[Merger]:
-    """A merger into an archive; for a dry run, into a copy of it."""
-    if not options.dry_run:
-        yield Merger(archive, payloads, options, boundaries=boundaries)
-        return
-    with temporary_copy(archive) as copy:
-        yield Merger(copy, payloads, options, boundaries=boundaries)
-
-
 class Merger:
-    """Merges conversations one by one, each in its own transaction.
+    """Merges conversations one by one, each in its own transaction; a dry run only counts.
 
     With `boundaries` each session that gains something gets a log entry, with equal tokens before and after; imports
     from our archives bring their own log instead.
@@ -125,6 +112,8 @@ class Merger:
         #: Conversations of the source that are here, by their numbers there.
         self._came: dict[Any, int] = {}
         self._emptied: set[Any] = set()
+        self._planned: dict[str, set[str]] = {"summaries": set(), "files": set(), "briefs": set()}
+        self._actives: set[str] = set()
         self._boundaries = boundaries
         self._bounded: set[str] = set()
         #: Forks and the conversations they depend on, by their numbers there.
@@ -134,12 +123,16 @@ class Merger:
     def add(self, bundle: Bundle) -> None:
         bundle = with_forgotten_identities(self._archive, bundle)
         self.report.conversations_scanned += 1
-        with self._archive.writing():
-            plan = self._plan(bundle)
-            self._count(plan)
-            lacks = plan.without_bytes or plan.copies or self._new_pins(plan)
-            if plan.changes or any(plan.is_new.values()) or lacks:
-                self._apply(plan)
+        if self.report.dry_run:
+            with self._archive.reading():
+                self._count(self._plan(bundle))
+        else:
+            with self._archive.writing():
+                plan = self._plan(bundle)
+                self._count(plan)
+                lacks = plan.without_bytes or plan.copies or self._new_pins(plan)
+                if plan.changes or any(plan.is_new.values()) or lacks:
+                    self._apply(plan)
         mine = bundle.conversation["conversation_id"]
         self._forks += [(mine, row.get("source_id")) for row in bundle.tables.get("fork_sources", ())]
         self._progress(len(bundle.keys))
@@ -149,13 +142,15 @@ class Merger:
         found, came = valid_pruned_rows(pruned, self.report), self._came
         forks = [(came[one], came[other]) for one, other in self._forks if {one, other} <= came.keys()]
         if found or forks:
-            with self._archive.writing():
+            with self._archive.reading() if self.report.dry_run else self._archive.writing():
                 new = [row for row in found if self._writer.lacks_pruned(row)]
                 self.report.pruned_inserted += len(new)
-                self._writer.put_pruned(new)
-                self._writer.rely(forks)
+                if not self.report.dry_run:
+                    self._writer.put_pruned(new)
+                    self._writer.rely(forks)
         if not self.report.dry_run:
-            touched = reapply_forgotten(_forget_tools(self._archive, self._payloads.vault, self._now))
+            tools = _forget_tools(self._archive, self._payloads.vault, self._now)
+            touched = reapply_forgotten(tools)
             self.report.warnings += () if touched is None else touched.left
 
     def _plan(self, bundle: Bundle) -> merge_plan.ImportPlan:
@@ -171,7 +166,9 @@ class Merger:
         self._plan_summaries(plan)
         for what, table, name in (("files", "large_files", "file_id"), ("briefs", "focus_briefs", "brief_id")):
             ids_ = [row[name] for row in bundle.tables.get(table, ())]
-            plan.is_new[what] = set(ids_).difference(self._writer.taken(what, ids_))
+            taken = set(self._writer.taken(what, ids_)) | self._planned[what]
+            plan.is_new[what] = {id_ for id_ in ids_ if id_ not in taken}
+            self._planned[what] |= plan.is_new[what]
         rows = {row["file_id"]: row for row in bundle.tables.get("large_files", ())}
         there = self._archive.files.many(rows.keys() - plan.is_new["files"])
         mine = [file for file in there.values() if file.conversation_id == target and self._payloads.lacks(file)]
@@ -233,8 +230,9 @@ class Merger:
         taken = self._writer.taken("summaries", [*again, *again.values()])
         for one in found:
             id_ = one["summary_id"]
-            is_used = id_ in taken and taken[id_] != plan.target
+            is_used = (id_ in taken and taken[id_] != plan.target) or id_ in self._planned["summaries"]
             name = plan.names[id_] = again[id_] if is_used else id_
+            self._planned["summaries"].add(name)
             if name in taken:
                 plan.known_summaries += 1
             else:
@@ -267,7 +265,25 @@ class Merger:
                 f"the conversation of run {bundle.session!r} is imported as an archived one"
             )
         report.warnings.extend(f"summary {id_!r} has no sources in its conversation: left out" for id_ in plan.dropped)
-        report.message_parts_skipped += plan.count_known_parts() if plan.messages else 0
+        report.message_parts_skipped += plan.count_parts(known=True) if plan.messages else 0
+        if report.dry_run:  # what is otherwise counted when it is written
+            report.message_parts_inserted += plan.count_parts(known=False) if plan.new_count else 0
+            for file in (*plan.new_files(), *plan.without_bytes):
+                self._payloads.look(file, report)
+            report.messages_hidden += self._lost_count(plan)
+
+    def _lost_count(self, plan: merge_plan.ImportPlan) -> int:
+        """How many messages will be outside of the context without a cause."""
+        hidden: set[object] = {row["item"] for row in plan.bundle.tables.get("hidden_items", ())}
+        if plan.target is not None:
+            if not plan.changes or not self._goes_along(plan, set(plan.messages.values())):
+                return 0
+            names = {name: id_ for id_, name in (*plan.messages.items(), *plan.names.items())}
+            hidden |= {names.get(item) for item in self._writer.hidden(plan.target)}
+        messages = merge_plan.messages_below(merge_plan.order_summaries(plan.bundle)[0])
+        shown = {item["summary_id"] or item["message_id"] for item in plan.bundle.context} | hidden
+        covered = {id_ for item in shown for id_ in messages.get(str(item), ())}
+        return sum(key.id not in shown and key.id not in covered for key in plan.bundle.keys)
 
     def _apply(self, plan: merge_plan.ImportPlan) -> None:
         bundle = plan.bundle
@@ -323,7 +339,10 @@ class Merger:
         given = plan.bundle.conversation
         if plan.target is not None or not given["active"] or given["session_key"] is None:
             return False
-        return self._writer.has_active(given["session_key"])
+        key: str = given["session_key"]
+        is_taken = key in self._actives if self.report.dry_run else False
+        self._actives.add(key)
+        return is_taken or self._writer.has_active(key)
 
     def _put_messages(self, plan: merge_plan.ImportPlan, conversation_id: int, *, is_new: bool) -> list[int]:
         next_id, next_seq = self._writer.next_places(conversation_id)
@@ -455,9 +474,9 @@ def import_redacted(
         tools = _forget_tools(staged, files, datetime.now(UTC))
         touched = run_forget(tools, ForgetRequest(rounds=(redact,)))
         unmasked = (*touched.left, *finish_forget(tools))
-        payloads = PayloadCopier(vault, (Path(folder),), dry_run=options.dry_run)
-        with staged.reading(), merging(archive, payloads, options) as merger:
+        with staged.reading():
             reader = BundleReader(staged.database)
+            merger = Merger(archive, PayloadCopier(vault, (Path(folder),)), options)
             for conversation in reader.conversations():
                 merger.add(reader.bundle(conversation))
             merger.finish(reader.pruned())

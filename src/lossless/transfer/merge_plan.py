@@ -118,10 +118,10 @@ class ImportPlan:
         """Whether the conversation is new or gains something."""
         return self.target is None or self.gains
 
-    def count_known_parts(self) -> int:
-        """How many parts the existing messages have."""
+    def count_parts(self, *, known: bool) -> int:
+        """How many parts the existing messages have, or the new ones."""
         messages = (message for page in self.bundle.pages() for message in page)
-        return sum(len(one["parts"]) for one in messages if one["message_id"] in self.messages)
+        return sum(len(one["parts"]) for one in messages if (one["message_id"] in self.messages) == known)
 
     def new_files(self) -> list[RowValues]:
         return [row for row in self.bundle.tables.get("large_files", ()) if row["file_id"] in self.is_new["files"]]

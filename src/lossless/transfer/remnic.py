@@ -18,7 +18,7 @@ from lossless.store.bundles.other_programs import RemnicFile, check_remnic, expl
 from lossless.store.rows import json_object
 from lossless.transfer import files, remnic_format
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
-from lossless.transfer.merge import import_redacted, merging
+from lossless.transfer.merge import Merger, import_redacted
 from lossless.transfer.remnic_format import RemnicNode, RemnicReport, remnic_session
 
 if TYPE_CHECKING:
@@ -81,18 +81,17 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     if archive.redact is not None:
         return import_redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
     with RemnicFile(place, read_only=True) as file, file.reading(), explain_bad_text(place):
+        merger = Merger(archive, files.PayloadCopier(vault), options, boundaries=not file.has("lcm_x_source_rows"))
         sessions = file.sessions()
         by_name = options.sessions <= set(sessions)
         names = {session: {session} for session in sessions}
         for session, mine in names.items() if not by_name else ():  # of the conversations that it came from, too
             mine.update(*(session_names(_conversation(session, one, [])) for one in _conversations(file, session)))
         wanted = [session for session in sessions if not options.sessions or names[session] & options.sessions]
-        payloads, boundaries = files.PayloadCopier(vault, dry_run=options.dry_run), not file.has("lcm_x_source_rows")
-        with merging(archive, payloads, options, boundaries=boundaries) as merger:
-            for session in wanted:
-                for bundle in _bundles(file, session, merger.report):
-                    merger.add(bundle)
-            merger.finish()
+        for session in wanted:
+            for bundle in _bundles(file, session, merger.report):
+                merger.add(bundle)
+        merger.finish()
         merger.report.events_dropped = file.events(wanted)
     merger.report.warnings += unknown_session_warnings(names.values(), options.sessions)
     return merger.report

@@ -12,6 +12,7 @@ from fnmatch import fnmatchcase
 from hashlib import blake2b
 from itertools import islice
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput, LosslessError
@@ -25,7 +26,8 @@ from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Session
 from lossless.model.paths import file_size
-from lossless.transfer.files import temporary_copy
+from lossless.store.archive import Archive
+from lossless.store.database import copy_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -36,7 +38,6 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
-    from lossless.store.archive import Archive
 
 TRANSCRIPT_KINDS = ("openclaw", "claude-code", "codex", "pi", "opencode", "gemini", "jsonl", "chatgpt")
 #: Kinds whose files may have several conversations.
@@ -444,9 +445,13 @@ def preview_transcripts(
 ) -> list[ImportOutcome]:
     """What importing files would do, tried on a temporary copy of the archive, or on an empty one."""
     quiet = replace(settings, payloads_in_files=False, independent_log_file_enabled=False)
-    with temporary_copy(archive) as copy:
-        importer = TranscriptImporter(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), kind, False, again)
-        found = [outcome for file in files for outcome in importer.import_file(file, progress)]
+    with TemporaryDirectory(prefix="lossless-") as folder:
+        place = Path(folder, "copy.db")
+        if archive is not None:
+            copy_database(archive.database, str(place))
+        with Archive.open(place) as copy, copy.writing():
+            importer = TranscriptImporter(EngineParts(copy, quiet, None, lambda: datetime.now(UTC)), kind, False, again)
+            found = [outcome for file in files for outcome in importer.import_file(file, progress)]
     known = set() if archive is None else set(archive.checks.conversation_ids())
     return [
         replace(
