@@ -9,10 +9,10 @@ await Runner.run(agent, "hello", session=session, run_config=config, hooks=sessi
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any, cast
 
 from lossless.hosts import adapter
+from lossless.model.messages import ToolCall
 from lossless.providers import token_limits
 from lossless.recall.tools import TOOLS
 
@@ -90,10 +90,7 @@ class LosslessSession:
 
     def _tool(self, name: str, help: str, schema: dict[str, Any]) -> FunctionTool:
         async def invoke(_: Any, arguments: str) -> str:
-            try:
-                given = json.loads(arguments or "{}")
-            except ValueError:
-                given = arguments
+            given = ToolCall(None, name, arguments).arguments
             limit = self._limits.capacity(self.session) // adapter.ANSWER_SHARE
             asked = (self.engine, self.session, name, given, limit)
             return (await asyncio.to_thread(token_limits.recall_result, *asked)).text

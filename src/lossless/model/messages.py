@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -71,6 +72,14 @@ class ToolCall:
     name: str
     #: The arguments exactly as given: an object, or the JSON text that OpenAI sends.
     input: Json
+
+    @property
+    def arguments(self) -> Json:
+        """The arguments as a value; a text that is not JSON stays a text."""
+        if isinstance(self.input, str):
+            with suppress(ValueError, RecursionError):
+                return cast("Json", json.loads(self.input or "{}"))
+        return self.input
 
 
 @dataclass(frozen=True, slots=True)

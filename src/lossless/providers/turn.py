@@ -5,17 +5,16 @@ With the history `append` a request has only new messages, and a repeated reques
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.context.render import RECALL_POLICY
 from lossless.errors import BadInput, BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
+from lossless.llm.response import parse_usage
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
@@ -347,7 +346,7 @@ class Turn:
         is_enough = self.rounds > _ROUNDS or limit < _LEAST_ANSWER
         engine, session = self.keeping.engine, self.keeping.session
         texts = (
-            _ENOUGH if is_enough else recall_result(engine, session, call.name, call_arguments(call), limit).text
+            _ENOUGH if is_enough else recall_result(engine, session, call.name, call.arguments, limit).text
             for call in calls
         )
         self._recalled.append((reply, list(zip(calls, texts, strict=True))))
@@ -364,9 +363,10 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        messages, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
-        prompt = 0 if self.rounds else usage["prompt_tokens"]
-        counted = usage if prompt > 0 else {"output_tokens": usage["output_tokens"]}
+        messages, usage = dialect.reply_messages(self._whole), parse_usage(reply)
+        prompt, counted = 0 if self.rounds else usage.input_tokens, {"output_tokens": usage.output_tokens}
+        if prompt > 0:
+            counted |= {"prompt_tokens": prompt, "cached_tokens": usage.cache_read}
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = self._limits.store(
             keeping.session,
@@ -386,11 +386,3 @@ def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw
     dialect = kind()
     tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
     return tuple(tools), overhead_tokens(RECALL_POLICY, tools)
-
-
-def call_arguments(call: ToolCall) -> Any:
-    """The arguments as an object; text that is not JSON stays text."""
-    if isinstance(call.input, str):
-        with suppress(ValueError, RecursionError):
-            return json.loads(call.input or "{}")
-    return call.input

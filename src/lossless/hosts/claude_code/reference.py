@@ -4,11 +4,9 @@ summaries, within a number of tokens. What does not fit is named by its id.
 
 from __future__ import annotations
 
-import json
 import re
 from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.messages import Json, Message, ToolCall, ToolResult
+    from lossless.model.messages import JsonObject, Message, ToolCall, ToolResult
     from lossless.model.records import MessageRow
 
 #: Shares of the budget: the newest request, then open work, pins, the last answer, earlier requests; summaries get the
@@ -146,7 +144,7 @@ def tasks_after(messages: Iterable[Message]) -> list[tuple[str, str]]:
 def _after(found: AgentTasks, call: ToolCall, result: ToolResult) -> AgentTasks:
     if call.name == "TaskList":
         return _listed_tasks(found, result.text)
-    given = parse_input(call.input)
+    given = call.arguments
     if not isinstance(given, Mapping):
         return found
     subject = _words(given, "subject")
@@ -168,18 +166,9 @@ def _listed_tasks(found: AgentTasks, text: str) -> AgentTasks:
     return tasks if len(named) == len(lines) else found | tasks
 
 
-def _words(given: Mapping[object, object], name: str) -> str:
+def _words(given: JsonObject, name: str) -> str:
     value = given.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def parse_input(given: Json) -> object:
-    """An input as it was meant: Codex sends it as a JSON text."""
-    if not isinstance(given, str):
-        return given
-    with suppress(ValueError, RecursionError):
-        return json.loads(given)
-    return None
 
 
 #: The tools that replace the whole list at each call: Claude Code's, Codex's, and those of their kin.
@@ -211,8 +200,8 @@ def open_work(browse: Browse, conversation_id: int) -> Quotation | None:
 
 def listed_work(call: ToolCall) -> Iterator[tuple[str, str]]:
     """What a call puts on the list, with the state of each; nothing of what is no list."""
-    given = parse_input(call.input)
-    listed = next((given[name] for name in _LISTS if name in given), None) if isinstance(given, dict) else None
+    given = call.arguments
+    listed = next((given[name] for name in _LISTS if name in given), None) if isinstance(given, Mapping) else None
     for item in listed if isinstance(listed, list) else []:
         if not isinstance(item, dict):
             continue
