@@ -298,8 +298,7 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
     if command == "prompts":
         return [["prompts", *_prompt_words(given)]]
     if command == "doctor":
-        words = ["--confirm" if word == "--apply" else word for word in options if word != "--all"]
-        return [["doctor", "apply", *names, *words]]
+        command, options = "repair", [*options, *(["--confirm"] if "--apply" in options else [])]
     if command in ("repair", "rewrite"):
         return [[command, *(["-s", *names] if names else []), *options]]
     if command == "dissolve":
