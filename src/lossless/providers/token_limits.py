@@ -14,7 +14,7 @@ from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
 from lossless.maintenance.engine_parts import model_name
-from lossless.model.budget import MINIMUM_SHARE, budget_tokens
+from lossless.model.budget import HistoryBudget, budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS, openai_tools
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
-    from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session, SessionRef
     from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
@@ -108,23 +107,6 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLong | None:
             if prompt > window > 0:
                 return prompt, window
     return None, None
-
-
-#: When space is short, the reply is assumed to get all but one in N parts, whatever the request says.
-_REPLY_LEAVES = 4
-
-
-def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple[int, int, str]:
-    """The tokens left in a window besides the reply and all else: tools, and what is not in the messages.
-
-    The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
-    """
-    remaining, minimum = window - reply - overhead, max(1, window // MINIMUM_SHARE)
-    if remaining >= minimum:
-        return remaining, 0, ""
-    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, minimum)
-    why = f"tools and system prompt take {overhead:,} and the reply may take {reply:,} of {window:,} tokens"
-    return budget, budget - remaining, why
 
 
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
@@ -225,7 +207,7 @@ class PromptLimits:
     def capacity(self, who: SessionRef) -> int:
         """The tokens that messages of a session may use."""
         if self.engine.browse.find(who) is None:
-            return conversation_budget(self.size, self.reply or 0, self.overhead)[0]
+            return HistoryBudget(self.size, self.overhead, reply=self.reply or 0).tokens
         return self.history(who).tokens
 
     def store(self, session: Session, **turn: Any) -> AppendReport:

@@ -15,11 +15,11 @@ from lossless.ingest import events as incoming
 from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
 from lossless.llm.response import parse_usage
+from lossless.model.budget import HistoryBudget
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
     PromptLimits,
-    conversation_budget,
     holds_payload,
     known_window,
     overhead_tokens,
@@ -94,10 +94,6 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def conversation_budget_of(self, body: Raw, overhead: int) -> tuple[int, int, str]:
-        """The conversation's share of the model's window, besides so many other tokens; what is over it, and why."""
-        return conversation_budget(self.size(body), self.reply(body), overhead)
-
     def reply(self, body: Raw) -> int:
         """The tokens reserved for the reply: what replies have needed, at most what the request allows."""
         return self.engine.host.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
@@ -165,11 +161,10 @@ class Turn:
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
         self._window_size, self._reply = keeping.size(self.body), keeping.reply(self.body)
         if keeping.tools == "auto":
-            share = keeping.conversation_budget_of(self.body, self._overhead + ours)[0]
-            may_add = may_add and share >= self._window_size // _TOOLS_LEAVE
+            may_add = may_add and self._room(self._overhead + ours).tokens >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
-        self.budget, over, why_over = keeping.conversation_budget_of(self.body, self._overhead + ours)
-        self._total_overhead, self._may_recall = self._overhead + ours, may_add
+        room = self._room(self._overhead + ours)
+        self.budget, self._total_overhead, self._may_recall = room.tokens, self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -186,11 +181,15 @@ class Turn:
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
         else:
-            _, over, why_over = keeping.conversation_budget_of(self.body, self._overhead)
-        if over:
-            self.over += over
-            self.why_over = "; ".join(filter(None, (why_over, self.why_over)))
+            room = self._room(self._overhead)
+        if room.over:
+            self.over += room.over
+            self.why_over = "; ".join(filter(None, (room.why_over, self.why_over)))
         self._with_recall()
+
+    def _room(self, overhead: int) -> HistoryBudget:
+        """The conversation's share of the model's window, besides so many other tokens and the reply."""
+        return HistoryBudget(self._window_size, overhead, reply=self._reply)
 
     def _with_recall(self) -> None:
         dialect, body = self.keeping.dialect, self._bare
