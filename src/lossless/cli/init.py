@@ -462,7 +462,6 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     """
     from lossless.hosts.hook_config import host_commands, options_in
     from lossless.settings import load
-    from lossless.settings.setting import mask_passwords
 
     loaded = invocation.loaded
     is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
@@ -474,8 +473,7 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
         config = str(loaded.config_path)
     used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
-    archive = mask_passwords(used) if "://" in used else str(Path(used).absolute())
-    return host_commands(database=database, config=config, by_name=by_name), archive
+    return host_commands(database=database, config=config, by_name=by_name), str(Path(used).absolute())
 
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:

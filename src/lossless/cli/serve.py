@@ -68,17 +68,13 @@ def mcp(
 
 def _open_engine(invocation: Invocation) -> Engine:
     """The person's archive. Hosts start us in folders of others: settings that lie there are not read."""
-    from lossless.errors import BadInput
     from lossless.serve.archive_tools import open_existing
     from lossless.settings import load
 
     settings = load(
         invocation.config, cwd=Path.home(), database=invocation.db, openclaw_dir=invocation.openclaw_dir
     ).settings
-    path = settings.database_path or "lcm.db"
-    if "://" in path:
-        raise BadInput("only an archive that is a file can be served")
-    return open_existing(path, settings)
+    return open_existing(settings.database_path or "lcm.db", settings)
 
 
 _PROXY_PORT = 4879

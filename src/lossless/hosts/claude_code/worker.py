@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, LosslessError
+from lossless.errors import LosslessError
 from lossless.hosts.claude_code import session_cache
 from lossless.ingest import sessions
 from lossless.ingest.transcripts.entries import message_entries
@@ -207,10 +207,7 @@ def _open() -> Engine:
     from lossless.settings.load import load
 
     loaded = load(os.environ.get(session_cache.CONFIG_VARIABLE) or None, cwd=Path.home())
-    path = loaded.settings.database_path or "lcm.db"
-    if "://" in path:
-        raise BadInput("databasePath must be a file: hooks cannot use a server")
-    return open_engine(path, loaded.settings, background=False)
+    return open_engine(settings=loaded.settings, background=False)
 
 
 def _answer(answer: dict[str, object]) -> None:
