@@ -114,7 +114,7 @@ class WindowSync:
 
         `overhead`: tokens sent besides it: system prompts that are not in it, and tools.
         """
-        room, limits = HistoryBudget(self.size, overhead), self._limits(overhead, model)
+        share, limits = HistoryBudget(self.size, overhead), self._limits(overhead, model)
         report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
@@ -122,13 +122,13 @@ class WindowSync:
         capacity = limits.history(who).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
-            warn_over_budget(room.over, room.why_over)
+            warn_over_budget(share.over, share.why_over)
             return None
         made = limits.assemble(session, allow_trailing_assistant=True)
         if made is None:
             return None
         self.sent[session.name] = made.tokens
-        warn_over_budget(room.over + made.receipt.over, room.why_over or made.receipt.why_over)
+        warn_over_budget(share.over + made.receipt.over, share.why_over or made.receipt.why_over)
         # one that a file stands in does not carry the framework's own, which is as large as ever
         ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
         references = {stored.message.content for stored in self.engine.host.in_files(ids)}

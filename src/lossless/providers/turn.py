@@ -161,10 +161,10 @@ class Turn:
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
         self._window_size, self._reply = keeping.size(self.body), keeping.reply(self.body)
         if keeping.tools == "auto":
-            may_add = may_add and self._room(self._overhead + ours).tokens >= self._window_size // _TOOLS_LEAVE
+            may_add = may_add and self._share(self._overhead + ours).tokens >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
-        room = self._room(self._overhead + ours)
-        self.budget, self._total_overhead, self._may_recall = room.tokens, self._overhead + ours, may_add
+        share = self._share(self._overhead + ours)
+        self.budget, self._total_overhead, self._may_recall = share.tokens, self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -181,13 +181,13 @@ class Turn:
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
         else:
-            room = self._room(self._overhead)
-        if room.over:
-            self.over += room.over
-            self.why_over = "; ".join(filter(None, (room.why_over, self.why_over)))
+            share = self._share(self._overhead)
+        if share.over:
+            self.over += share.over
+            self.why_over = "; ".join(filter(None, (share.why_over, self.why_over)))
         self._with_recall()
 
-    def _room(self, overhead: int) -> HistoryBudget:
+    def _share(self, overhead: int) -> HistoryBudget:
         """The conversation's share of the model's window, besides so many other tokens and the reply."""
         return HistoryBudget(self._window_size, overhead, reply=self._reply)
 
