@@ -5,13 +5,10 @@ summaries, within a number of tokens. What does not fit is named by its id.
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.context.run import cue_terms, looks_secret
-from lossless.hosts.claude_code.cues import MAX_MESSAGES, message_references
 from lossless.model.context import SummaryItem
 from lossless.model.times import state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
@@ -214,8 +211,6 @@ def listed_work(call: ToolCall) -> Iterator[tuple[str, str]]:
 #: How far back requests are looked for, and how many are told.
 _LOOKED_AT, _REQUESTS = 60, 6
 _SUMMARIES = 12
-#: Names are gathered from so many of the newest messages; older ones are looked up when a prompt names them.
-_NAMED, _NAMES, _NAMES_A_MESSAGE = 2_000, 2_000, 8
 #: What hosts put where words would be: commands, their output, instructions, a summary of their own, fillers.
 _NOT_SAID = re.compile(
     r"\s*(?:<[a-z]+(?:[-_][a-z]+)+>|\[Request interrupted|Caveat: The messages below|# AGENTS\.md"
@@ -246,18 +241,6 @@ def read_state(browse: Browse, conversation_id: int) -> ConversationState:
 def is_spoken(row: MessageRow) -> bool:
     """Whether a person or a model said this: no tool's call or answer, and nothing that a host made up."""
     return not row.tools and bool(row.content.strip()) and _NOT_SAID.match(row.content) is None
-
-
-def spoken_names(browse: Browse, conversation_id: int) -> dict[str, str]:
-    """Identifiers and paths that were spoken of, with the messages that open them; the newest are kept."""
-    page = browse.messages(conversation_id, _NAMED, roles=("user", "assistant"))
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for row in page.rows:
-        for name in cue_terms(row.content, limit=_NAMES_A_MESSAGE):
-            if " " not in name and len(name) >= 4 and not looks_secret(name):
-                found[name].append(row.message_id)
-    telling = [(name, ids) for name, ids in found.items() if len(ids) <= MAX_MESSAGES]
-    return {name: message_references(ids) for name, ids in telling[:_NAMES]}
 
 
 def _quoted(row: MessageRow) -> Quotation:

@@ -125,12 +125,11 @@ def _has_forgotten(event: dict[str, Any]) -> bool:
 
 def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
     """What the host is told about a conversation whose context it compacts."""
-    from lossless.hosts.claude_code.reference import read_state, reference_text, spoken_names
+    from lossless.hosts.claude_code.reference import read_state, reference_text
 
     return {
         "reference": reference_text(read_state(engine.browse, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
-        "names": spoken_names(engine.browse, conversation_id),
         "archive": engine.browse.path,
         "through": engine.browse.newest_message_id(conversation_id),
     }
