@@ -18,7 +18,6 @@ from lossless.compaction.source_text import (
     file_ids_in,
     format_local_time,
     leaf_text,
-    remove_reasoning,
     source_message,
     source_summary,
 )
@@ -104,24 +103,6 @@ def test_reasoning_never_gets_in() -> None:
     assert source_message(stored("assistant", "<think>secret</think>\nDone.")).text == "Done."
     assert source_message(stored("assistant", "", (Reasoning("secret"),))).is_meaningful is False
     assert source_message(stored("user", "what does <think> do?")).text == "what does <think> do?"
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("<think>a</think>b", "b"),
-        ("a <THINK>x</THINK> b <reasoning>y</reasoning>c", "a  b c"),
-        ("<think>never closed", ""),
-        ("kept\n <thinking>never closed", "kept"),
-        ("use <think> to think", "use <think> to think"),
-        ("`<think>` and `</think>`", "`<think>` and `</think>`"),
-        ("a <think> b\n<think>c", "a <think> b"),
-        ("a <think> b</think> c <think>", "a  c <think>"),
-        ("no tags", "no tags"),
-    ],
-)
-def test_thinking_tags(text: str, expected: str) -> None:
-    assert remove_reasoning(text) == expected
 
 
 def test_media_become_placeholders() -> None:

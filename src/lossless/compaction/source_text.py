@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from lossless.llm.response import remove_reasoning
 from lossless.model.messages import File, Opaque, Text, ToolResult
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
@@ -34,9 +35,6 @@ _BASE64_LINE = re.compile(r"^[ \t]*([A-Za-z0-9+/]{254,}={0,2})[ \t]*$\n?", re.MU
 _MEDIA_LINE = re.compile(r"^[ \t]*MEDIA:\s*/.*$\n?", re.MULTILINE)
 _METADATA_LINE = re.compile(r"^[ \t]*Untrusted context \(metadata.*$\n?", re.MULTILINE)
 _FORGED_HEADER = re.compile(r"^(?=\[\d{4}-\d\d-\d\d \d\d:\d\d )", re.MULTILINE)
-_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
-_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 _TEXT_KEYS = (
     *("text", "transcript", "transcription", "message", "summary"),
     *("segments", "utterances", "paragraphs", "alternatives", "items", "results"),
@@ -176,30 +174,6 @@ def clean_source(text: str, tags: Sequence[str] = INJECTED_TAGS) -> str:
     if len(text) >= 256 and any(len(row) >= 256 and " " not in row.strip() for row in text.split("\n")):
         text = _BASE64_LINE.sub(lambda m: m[0] if len(m[1]) < 256 or len(m[1]) % 4 else "", text)
     return text.strip()
-
-
-def remove_reasoning(text: str) -> str:
-    """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
-
-    Tags in backquotes are talk about tags, and stay.
-    """
-    if _THINK_TAG.search(text) is None:
-        return text
-    kept: list[str] = []
-    never_closed: set[str] = set()
-    position = search = 0
-    while opening := _THINK_OPEN.search(text, search):
-        tag = opening[2].lower()
-        closing = None if tag in never_closed else _THINK_CLOSE[tag].search(text, opening.end())
-        if closing is not None:
-            kept.append(text[position : opening.start()])
-            position = search = closing.end()
-        elif opening[1] is not None:
-            return ("".join(kept) + text[position : opening.start()]).strip()
-        else:
-            never_closed.add(tag)
-            search = opening.end()
-    return ("".join(kept) + text[position:]).strip() if kept else text
 
 
 def file_ids_in(texts: Iterable[str]) -> tuple[str, ...]:

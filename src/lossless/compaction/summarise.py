@@ -32,9 +32,9 @@ from lossless.compaction.source_text import (
     leaf_text,
     remove_directives,
     remove_overrides,
-    remove_reasoning,
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
+from lossless.llm.response import remove_reasoning
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 

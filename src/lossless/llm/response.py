@@ -14,9 +14,11 @@ from lossless.model.js_json import hashed_utf8
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
-_TAG = re.compile(r"<(/?)(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE)
-#: A quoted tag is part of the answer.
-_LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
+_TAG = re.compile("<(?:think|reasoning)", re.IGNORECASE)
+#: A tag that opens thinking, with what stands before it in its line if that is blank. In backquotes it is talk of tags.
+_OPENING = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE | re.MULTILINE)
+_CLOSING = {tag: re.compile(rf"</{tag}\b[^<>]*>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
+_LONE_CLOSING = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
@@ -58,38 +60,36 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
             yield from _fragments(item, depth + 1)
 
 
+def remove_reasoning(text: str) -> str:
+    """A text without thinking blocks; one that opens a line and is never closed takes the rest along."""
+    if _TAG.search(text) is None:
+        return text
+    kept: list[str] = []
+    never_closed: set[str] = set()
+    position = search = 0
+    while opening := _OPENING.search(text, search):
+        tag = opening[2].lower()
+        closing = None if tag in never_closed else _CLOSING[tag].search(text, opening.end())
+        if closing is not None:
+            kept.append(text[position : opening.start()])
+            position = search = closing.end()
+        elif opening[1] is not None:
+            return ("".join(kept) + text[position : opening.start()]).strip()
+        else:
+            never_closed.add(tag)
+            search = opening.end()
+    return ("".join(kept) + text[position:]).strip() if kept else text
+
+
 def strip_reasoning(text: str) -> str:
-    """`text` without thinking blocks; empty when there is only thinking.
+    """An answer without thinking, also without that whose opening tag the server swallowed; empty when it is no more.
 
-    Thinking that was cut off (opened at the start, never closed) and thinking whose opening tag the server
-    swallowed (a closing tag that is not quoted) count as thinking too.
-
-    >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
-    ('Done.', '')
+    >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("hm</think>Done.")
+    ('Done.', 'Done.')
     """
-    if "<" not in text:
-        return text.strip()
-    tags = list(_TAG.finditer(text))
-    next_close: dict[str, int] = {}
-    closed_by: dict[int, int] = {}
-    for index in range(len(tags) - 1, -1, -1):
-        name = tags[index][2].lower()
-        if tags[index][1]:
-            next_close[name] = index
-        elif name in next_close:
-            closed_by[index] = next_close[name]
-    kept, position, index = [], 0, 0
-    while index < len(tags):
-        if index in closed_by:
-            kept.append(text[position : tags[index].start()])
-            index = closed_by[index]
-            position = tags[index].end()
-        index += 1
-    rest = "".join([*kept, text[position:]]).strip()
-    if lone := _LONE_CLOSE.search(rest):
-        rest = rest[lone.end() :].strip()
-    opening = _TAG.match(rest)
-    return "" if opening and not opening[1] else rest
+    rest = remove_reasoning(text).strip()
+    lone = _LONE_CLOSING.search(rest)
+    return rest if lone is None else remove_reasoning(rest[lone.end() :]).strip()
 
 
 def _types(value: object, depth: int) -> Iterator[str]:
