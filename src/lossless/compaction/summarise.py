@@ -34,8 +34,8 @@ from lossless.compaction.source_text import (
     remove_overrides,
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
-from lossless.llm.response import remove_reasoning
 from lossless.model.context import EXTRACTIVE_MODEL
+from lossless.model.reasoning import remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:

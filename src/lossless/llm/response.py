@@ -9,15 +9,12 @@ from typing import Any
 
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
+from lossless.model.reasoning import remove_reasoning
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
-_TAG = re.compile("<(?:think|reasoning)", re.IGNORECASE)
-#: A tag that opens thinking, with what stands before it in its line if that is blank. In backquotes it is talk of tags.
-_OPENING = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE | re.MULTILINE)
-_CLOSING = {tag: re.compile(rf"</{tag}\b[^<>]*>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 _LONE_CLOSING = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
@@ -58,27 +55,6 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
     elif isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
         for item in value:
             yield from _fragments(item, depth + 1)
-
-
-def remove_reasoning(text: str) -> str:
-    """A text without thinking blocks; one that opens a line and is never closed takes the rest along."""
-    if _TAG.search(text) is None:
-        return text
-    kept: list[str] = []
-    never_closed: set[str] = set()
-    position = search = 0
-    while opening := _OPENING.search(text, search):
-        tag = opening[2].lower()
-        closing = None if tag in never_closed else _CLOSING[tag].search(text, opening.end())
-        if closing is not None:
-            kept.append(text[position : opening.start()])
-            position = search = closing.end()
-        elif opening[1] is not None:
-            return ("".join(kept) + text[position : opening.start()]).strip()
-        else:
-            never_closed.add(tag)
-            search = opening.end()
-    return ("".join(kept) + text[position:]).strip() if kept else text
 
 
 def strip_reasoning(text: str) -> str:
