@@ -13,8 +13,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from lossless.model.messages import File, Opaque, Text, ToolResult
-from lossless.model.reasoning import remove_reasoning
+from lossless.model.messages import File, Opaque, Text, ToolResult, remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:

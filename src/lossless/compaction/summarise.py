@@ -35,7 +35,7 @@ from lossless.compaction.source_text import (
 )
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.model.reasoning import remove_reasoning
+from lossless.model.messages import remove_reasoning
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import Any
 
 from lossless.llm.completion import Completion, Usage
 from lossless.model.js_json import hashed_utf8
-from lossless.model.reasoning import remove_reasoning
+from lossless.model.messages import remove_reasoning
 
 #: Keys that may hold an object's text; they are alternatives, and the first that yields text is used.
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")

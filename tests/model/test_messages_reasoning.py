@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from lossless.model.reasoning import remove_reasoning
+from lossless.model.messages import remove_reasoning
 
 
 @pytest.mark.parametrize(
