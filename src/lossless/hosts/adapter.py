@@ -114,7 +114,7 @@ class WindowSync:
 
         `overhead`: tokens sent besides it: system prompts that are not in it, and tools.
         """
-        share, limits = HistoryBudget(self.size, overhead), self._limits(overhead, model)
+        share, limits = HistoryBudget(self.size, overhead), self.limits(overhead, model)
         report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
@@ -142,17 +142,15 @@ class WindowSync:
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
         sent = self.sent.pop(session.name, None)
-        self._limits(overhead, model).store(
-            session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent
-        )
+        self.limits(overhead, model).store(session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent)
 
     def refused(self, session: Session, error: BaseException, overhead: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.browse.find(session) is not None:
-            self._limits(overhead, model).refused(session, found[0], sent)
+            self.limits(overhead, model).refused(session, found[0], sent)
 
-    def _limits(self, overhead: int, model: str | None) -> PromptLimits:
+    def limits(self, overhead: int, model: str | None) -> PromptLimits:
         return PromptLimits(self.engine, self.size, overhead, model=model)
 
     @property
