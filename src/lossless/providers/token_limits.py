@@ -133,8 +133,8 @@ _SHORTEST = 64
 _NAMES = frozenset(
     ("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "status", "signature")
 )
-#: Shorter texts are measured once while they are in a cache of this size.
-_SHORT, _REMEMBERED = 4_096, 2_048
+#: The sizes of so many messages are remembered.
+_REMEMBERED = 32_768
 
 
 def window_tokens(window: Iterable[Raw]) -> int:
@@ -143,17 +143,21 @@ def window_tokens(window: Iterable[Raw]) -> int:
 
 
 def message_tokens(message: Raw) -> int:
+    """The tokens of one message as it is sent, measured once: hosts send the same ones repeatedly."""
     role, content = message.get("role"), message.get("content")
-    if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
-        return _text_tokens(role, content)
-    message = render.without_carried(message)
-    text = render.item_json(message)
-    key = (len(text), hash(text))
+    text = ""
+    if len(message) == 2 and type(role) is str and type(content) is str:
+        key = (len(content), hash((role, content)))
+    else:
+        message = render.without_carried(message)
+        text = render.item_json(message)
+        key = (len(text), hash(text))
     known = _sizes.get(key)
     if known is None:
         while len(_sizes) >= _REMEMBERED:
             _sizes.pop(next(iter(_sizes)), None)
-        known = _sizes[key] = _dense_tokens(message, render.item_tokens(message, text))
+        tokens = render.item_tokens(message, text or render.item_json(message))
+        known = _sizes[key] = _dense_tokens(message, tokens)
     return known
 
 
@@ -175,15 +179,8 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
             yield from _texts(item, key)
 
 
-#: Tokens of messages by the length and hash of their JSON: hosts send the same ones repeatedly.
+#: Tokens of messages by the length and hash of their words, or of their JSON.
 _sizes: dict[tuple[int, int], int] = {}
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _text_tokens(role: str, content: str) -> int:
-    """The tokens of a message of one text; cached, as hosts send the same ones repeatedly."""
-    message = {"role": role, "content": content}
-    return _dense_tokens(message, render.item_tokens(message, render.item_json(message)))
 
 
 @dataclass(frozen=True, slots=True)
