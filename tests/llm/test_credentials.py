@@ -82,13 +82,15 @@ def test_profiles_then_environment_then_models_file(state: StateDir) -> None:
     assert secret("openai", CredentialSources(state_dir=state.root, environ=environ)) == "from-environment"
     state.profiles({"openai:default": key("from-profile")})
     assert secret("openai", CredentialSources(state_dir=state.root, environ=environ)) == "from-profile"
+    given = CredentialSources({"openai": "given"}, state_dir=state.root, environ=environ)
+    assert secret("openai", given) == "given"
 
 
 def test_a_key_of_one_provider_is_never_another_s(state: StateDir) -> None:
     state.profiles({"openai:default": key("a")})
     state.models({"openai": {"apiKey": "b"}})
     environ = {"OPENAI_API_KEY": "c"}
-    assert secret("local", CredentialSources(state_dir=state.root, environ=environ)) is None
+    assert secret("local", CredentialSources({"openai": "d"}, state_dir=state.root, environ=environ)) is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +199,7 @@ def test_a_base_url_belongs_to_its_provider_alone(state: StateDir) -> None:
 
 
 def test_secrets_show_nowhere() -> None:
-    sources = CredentialSources(environ={"X_API_KEY": "s3cr3t-env"})
+    sources = CredentialSources({"openai": "s3cr3t-given"}, environ={"X_API_KEY": "s3cr3t-env"})
     profile = AuthProfile("openai:me", "openai", "oauth", secret="s3cr3t")
     assert "s3cr3t" not in f"{Credential('s3cr3t')!r} {sources!r} {profile!r} {ModelConnector(sources)!r}"
     assert Credential("s3cr3t").redact("key s3cr3t!") == "key [secret]!"
