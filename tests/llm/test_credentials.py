@@ -181,9 +181,10 @@ def test_a_custom_provider_brings_address_dialect_and_key(state: StateDir) -> No
     ("written", "expected"),
     [("MINE_KEY", "k"), ("${MINE_KEY}", "k"), ("sk-1", "sk-1"), ("NOT_SET", "NOT_SET"), ("${NO}", None)],
 )
-def test_a_models_file_may_name_a_variable(state: StateDir, written: str, expected: str | None) -> None:
-    state.models({"mine": {"apiKey": written}})
-    assert secret("mine", CredentialSources(state.root, {"MINE_KEY": "k"})) == expected
+def test_a_models_file_may_name_a_variable(tmp_path: Path, written: str, expected: str | None) -> None:
+    path = tmp_path / "models.json"
+    path.write_text(json.dumps({"providers": {"mine": {"apiKey": written}}}))
+    assert secret("mine", CredentialSources(environ={"MINE_KEY": "k"}, models_file=path)) == expected
 
 
 def test_an_unknown_dialect_is_refused(state: StateDir) -> None:

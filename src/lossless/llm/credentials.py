@@ -1,4 +1,4 @@
-"""Finds a provider's key: OpenClaw auth profiles, environment, or a models file."""
+"""Finds a provider's key: settings, OpenClaw auth profiles, environment, or a models file."""
 
 from __future__ import annotations
 
@@ -129,13 +129,19 @@ class Credential:
 class CredentialSources:
     """Where to search for keys. `environ` defaults to the process's environment."""
 
-    #: An OpenClaw state directory (`~/.openclaw`); None disables profiles and the models file.
+    #: Explicit keys, by provider.
+    explicit: Mapping[str, str] = field(default_factory=dict, repr=False)
+    #: An OpenClaw state directory (`~/.openclaw`); None disables profiles.
     state_dir: Path | None = None
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ, repr=False)
+    #: None means `models.json` next to the profiles.
+    models_file: Path | None = None
 
 
 def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -> Credential | None:
     """The credential for a configured provider, None without one; `ModelAuth` when it has expired."""
+    if given := sources.explicit.get(provider):
+        return Credential(given, source="settings")
     profile = _from_profiles(provider, sources, now_ms)
     if isinstance(profile, Credential):
         return profile
@@ -162,7 +168,7 @@ def key_variables(provider: str) -> tuple[str, ...]:
 
 def custom_provider(provider: str, sources: CredentialSources) -> tuple[str, str, Credential | None]:
     """A provider's entry in the models file: its URL, its API dialect, its key; empty when there is none."""
-    path = _beside_profiles(sources, "models.json")
+    path = sources.models_file or _beside_profiles(sources, "models.json")
     document = read_json_file(path) if path is not None else None
     entry = _inner(_inner(document, "providers"), provider)
     key = _text(entry, "apiKey")
