@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+import os
+import stat
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +17,7 @@ from lossless.llm.credentials import (
     CredentialSources,
     custom_provider,
     read_profiles,
+    refresh_profile,
     resolve_credential,
 )
 from lossless.llm.providers import ModelConnector
@@ -156,7 +159,18 @@ def test_a_broken_file_has_no_profiles(state: StateDir, content: str) -> None:
     assert secret("openai", CredentialSources(state_dir=state.root, environ={})) is None
 
 
-def test_an_expired_login_is_an_auth_failure(state: StateDir) -> None:
+@dataclass
+class Exchange:
+    """Stands for a provider's token endpoint; none ships with the package."""
+
+    seen: list[AuthProfile] = field(default_factory=list)
+
+    def __call__(self, profile: AuthProfile, /) -> AuthProfile:
+        self.seen.append(profile)
+        return replace(profile, secret="fresh", refresh_token="next-refresh", expires_ms=NOW + HOUR)
+
+
+def test_an_expired_login_without_a_hook_is_an_auth_failure(state: StateDir) -> None:
     state.profiles({"openai:me": login("old", NOW - 1)})
     with pytest.raises(errors.ModelAuth, match="'openai:me' has expired"):
         resolve_credential("openai", CredentialSources(state_dir=state.root, environ={}), NOW)
@@ -164,9 +178,77 @@ def test_an_expired_login_is_an_auth_failure(state: StateDir) -> None:
     assert secret("openai", CredentialSources(state_dir=state.root, environ=environ)) == "still-there"
 
 
+def test_an_expired_login_is_renewed_and_written_back(state: StateDir) -> None:
+    path = state.profiles({"openai:me": login("old", NOW - 1) | {"email": "a@b"}}, lastGood={"openai": "openai:me"})
+    exchange = Exchange()
+    sources = CredentialSources(state_dir=state.root, environ={}, refresh=exchange)
+    assert secret("openai", sources) == "fresh"
+    assert secret("openai", sources) == "fresh"
+    assert [profile.refresh_token for profile in exchange.seen] == ["r-old"]
+    document = json.loads(path.read_text())
+    assert document["profiles"]["openai:me"] == {
+        "type": "oauth",
+        "provider": "openai",
+        "access": "fresh",
+        "refresh": "next-refresh",
+        "expires": NOW + HOUR,
+        "email": "a@b",
+    }
+    assert document["lastGood"] == {"openai": "openai:me"}
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert sorted(item.name for item in path.parent.iterdir()) == ["auth-profiles.json"]
+
+
+@pytest.mark.parametrize(
+    ("id", "profile"),
+    [
+        pytest.param("openai:codex-cli", login("old", NOW - 1), id="another command line owns it"),
+        pytest.param("openai:t", {"type": "token", "provider": "openai", "token": "t", "expires": NOW - 1}, id="fixed"),
+        pytest.param("openai:r", login("old", NOW - 1) | {"refresh": ""}, id="no refresh token"),
+    ],
+)
+def test_logins_that_are_not_ours_to_renew(state: StateDir, id: str, profile: dict[str, Any]) -> None:
+    path = state.profiles({id: profile})
+    before, exchange = path.read_bytes(), Exchange()
+    with pytest.raises(errors.ModelAuth):
+        resolve_credential("openai", CredentialSources(state_dir=state.root, environ={}, refresh=exchange), NOW)
+    assert exchange.seen == []
+    assert path.read_bytes() == before
+
+
 def test_a_login_that_has_run_out_gives_way_to_the_next_profile(state: StateDir) -> None:
     state.profiles({"openai:me": login("old", NOW - 1), "openai:key": key("k")})
     assert secret("openai", CredentialSources(state_dir=state.root, environ={})) == "k"
+
+
+def test_a_refused_refresh_writes_nothing(state: StateDir) -> None:
+    def refuse(profile: AuthProfile, /) -> AuthProfile:
+        raise errors.ModelAuth("revoked")
+
+    path = state.profiles({"openai:me": login("old", NOW - 1)})
+    before = path.read_bytes()
+    with pytest.raises(errors.ModelAuth):
+        resolve_credential("openai", CredentialSources(state_dir=state.root, environ={}, refresh=refuse), NOW)
+    assert path.read_bytes() == before
+    assert not (path.parent / "auth-profiles.json.lock").exists()
+
+
+def test_a_lock_that_was_left_behind_is_taken_over(state: StateDir) -> None:
+    path = state.profiles({"openai:me": login("old", NOW - 1)})
+    lock = path.parent / "auth-profiles.json.lock"
+    lock.mkdir()
+    os.utime(lock, (1, 1))
+    assert secret("openai", CredentialSources(state_dir=state.root, environ={}, refresh=Exchange())) == "fresh"
+    assert not lock.exists()
+
+
+def test_where_another_process_was_faster_its_tokens_are_taken(state: StateDir) -> None:
+    path = state.profiles({"openai:me": login("old", NOW - 1)})
+    (mine,) = read_profiles(path, "openai", NOW)
+    state.profiles({"openai:me": login("theirs", NOW + HOUR)})
+    exchange = Exchange()
+    assert refresh_profile(path, mine, exchange, NOW).secret == "theirs"
+    assert exchange.seen == []
 
 
 def test_a_custom_provider_brings_address_dialect_and_key(state: StateDir) -> None:
