@@ -241,7 +241,7 @@ def test_the_words_of_lcm_tui(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         "repair 44 --summary-id sum_1 --apply": ["repair", "-s", "44", "--summary", "sum_1", "--apply"],
         "repair --all --verbose": ["repair", "--all"],
         "rewrite 44 --all --show-diff": ["rewrite", "-s", "44", "--all", "--diff"],
-        "doctor 44 --apply": ["doctor", "apply", "44", "--confirm"],
+        "doctor 44 --apply": ["repair", "-s", "44", "--apply", "--confirm"],
         "dissolve 44 --summary-id sum_1 --purge=false": ["dissolve", "sum_1"],
         "--db x.db dissolve 44 -summary-id sum_1 -apply": ["--db", "x.db", "dissolve", "sum_1", "--apply", "--purge"],
         "transplant 1 2 --apply": ["transplant", "--from", "1", "--to", "2", "--apply"],

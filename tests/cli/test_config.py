@@ -67,13 +67,13 @@ def test_get_tells_the_file_from_what_holds(lcm: Lcm, home: Path, monkeypatch: p
 
 
 def test_passwords_are_never_shown(lcm: Lcm, home: Path) -> None:
-    host_config(home / ".openclaw", {"databasePath": "postgresql://me:hunter2@host/db"})
-    for command in (("config", "show"), ("config", "get", "databasePath")):
+    host_config(home / ".openclaw", {"summaryBaseUrl": "https://me:hunter2@host/v1"})
+    for command in (("config", "show"), ("config", "get", "summaryBaseUrl")):
         for form in ("json", "table"):
             answer = lcm(*command, "--format", form)
             assert answer.code == 0
             assert "hunter2" not in answer.out + answer.err
-    assert lcm("config", "get", "databasePath").data["effectiveValue"] == "postgresql://me:***@host/db"
+    assert lcm("config", "get", "summaryBaseUrl").data["effectiveValue"] == "https://me:***@host/v1"
 
 
 def test_set_writes_one_key_with_a_copy_of_the_old_file(lcm: Lcm, home: Path) -> None:

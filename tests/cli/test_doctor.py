@@ -51,16 +51,16 @@ def test_a_sick_one_is_one_and_says_what_helps(lcm: Lcm, folded: Path) -> None:
     assert sick.code == 1
     assert sick.envelope["ok"] is False
     found = {finding["kind"]: finding for finding in sick.envelope["data"]["findings"]}
-    assert found["summary.new"]["remedy"] == "lcm doctor apply 1 --confirm"
+    assert found["summary.new"]["remedy"] == "lcm summary repair -s 1"
     before = bytes_of(folded)
-    planned = lcm("doctor", "apply").data
+    planned = lcm("repair", "--all").data
     assert planned["targets"] == planned["kinds"]["new"]
     assert bytes_of(folded) == before
-    done = lcm("doctor", "apply", 1, "--confirm").data
+    done = lcm("repair", "-s", 1, "--apply", "--confirm").data
     assert done["items"][0]["applied"] is True
     assert lcm("doctor").code == 0
     assert lcm("verify").data["problems"] == []
-    assert lcm("doctor", "apply", 77).code == 3
+    assert lcm("repair", "-s", 77).code == 3
 
 
 def test_an_index_that_lost_rows_is_made_again(lcm: Lcm, folded: Path) -> None:
@@ -145,12 +145,12 @@ def test_a_person_sees_tables(lcm: Lcm, folded: Path) -> None:
     sql(folded, "INSERT INTO conversation_compaction_maintenance (conversation_id, pending, reason) VALUES (1, 1, 'x')")
     shown = lcm("doctor", "--format", "table")
     assert "Not healthy." in shown.out
-    assert "lcm doctor apply 1 --confirm" in shown.out
-    for command in (("apply",), ("clean",), ("maintenance",), ("rollover-splits",)):
+    assert "lcm summary repair -s 1" in shown.out
+    for command in (("clean",), ("maintenance",), ("rollover-splits",)):
         answer = lcm("doctor", *command, "--format", "table")
         assert (answer.code, answer.err) == (0, "")
         assert answer.out.strip()
-    assert "--confirm" in lcm("doctor", "apply", "--format", "table").out
+    assert "--apply" in lcm("repair", "--all", "--format", "table").out
 
 
 def test_what_the_doctor_recommends_for_a_file_of_lossless_claw_helps(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
@@ -232,5 +232,5 @@ def test_a_summary_that_was_written_broken_is_a_warning_and_can_be_written_anew(
     answer = lcm("doctor", "--offline")
     assert answer.code == lcm("verify").code == 0
     assert [(one["kind"], one["severity"]) for one in answer.data["findings"]] == [("summary.new", "warning")]
-    assert lcm("doctor", "apply", 1, "--confirm").data["items"][0]["applied"] is True
+    assert lcm("repair", "-s", 1, "--apply", "--confirm").data["items"][0]["applied"] is True
     assert lcm("doctor", "--offline").data["findings"] == []

@@ -170,7 +170,6 @@ doctor examine --offline
 doctor --fix --dry-run --offline
 doctor adopt --dry-run
 adopt
-doctor apply 1
 doctor clean
 doctor clean --apply cron_sessions --yes
 doctor maintenance

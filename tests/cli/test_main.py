@@ -215,7 +215,7 @@ def test_failures_are_json_for_programs_and_a_sentence_for_people(lcm: Lcm) -> N
 def test_only_files_are_archives(lcm: Lcm, home: Path) -> None:
     for command in (("status",), ("append", "--session-key", "k"), ("adopt", "--apply")):
         answer = lcm(*command, "--db", "postgresql://me:hunter2@host/db", input=json.dumps(said(0)))
-        assert answer.code == 5
+        assert (answer.code, answer.error["code"]) == (4, "bad_setting")
         assert "hunter2" not in answer.err
     assert list(home.iterdir()) == []
 

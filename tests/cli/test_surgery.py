@@ -129,7 +129,7 @@ def test_a_model_for_one_command_alone(lcm: Lcm, folded: Path, script: Path, mon
     spoiled = sql(folded, "SELECT summary_id FROM summaries WHERE depth = 0")[0][0]
     sql(folded, f"UPDATE summaries SET content = '' WHERE summary_id = '{spoiled}'")
     assert lcm("repair", *NAMED, "--diff", *named).data["writer"] == f"command/{script}"
-    assert lcm("doctor", "apply", "--diff", *named).data["items"][0]["applied"] is False
+    assert lcm("repair", "--all", "--diff", *named).data["items"][0]["applied"] is False
     brief = lcm("focus", "ferry?", *NAMED, "--no-compact", *named).data["focus"]["brief"]
     assert (brief["status"], brief["content"].startswith("Short words.")) == ("active", True)
 
@@ -146,14 +146,13 @@ def test_a_model_for_one_command_alone(lcm: Lcm, folded: Path, script: Path, mon
         (("--model", "command/cat", "--base-url", "http://127.0.0.1:9"), 2, "a command has no address"),
     ],
 )
-@pytest.mark.parametrize("command", ["rewrite", "repair", "focus", "doctor apply"])
+@pytest.mark.parametrize("command", ["rewrite", "repair", "focus"])
 def test_a_model_that_cannot_be_meant_is_told_at_once(
     lcm: Lcm, folded: Path, command: str, options: tuple[str, ...], code: int, words: str
 ) -> None:
     before = bytes_of(folded)
     more: dict[str, tuple[object, ...]] = {
         "rewrite": (*NAMED, "--all", "--apply"), "repair": (*NAMED, "--apply"), "focus": ("ferry?", *NAMED),
-        "doctor apply": ("--confirm",),
     }  # fmt: skip
     refused = lcm(*command.split(), *more[command], *options)
     assert (refused.code, words in refused.error["message"]) == (code, True), refused.err

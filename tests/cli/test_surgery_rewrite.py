@@ -1,4 +1,4 @@
-"""`lcm rewrite` and `lcm doctor apply` over many summaries: what a plan takes, and runs that are stopped."""
+"""`lcm rewrite` and `lcm repair` over many summaries: what a plan takes, and runs that are stopped."""
 
 from __future__ import annotations
 
@@ -64,8 +64,8 @@ def test_a_plan_says_what_it_takes_and_all_of_it_is_done(
     (done,) = lcm(*everything, "--apply").items
     assert (len(done["done"]["summaryIds"]), done["left"], done["stop"]) == (planned["targets"], 0, None)
     sql(folded, "UPDATE summaries SET content = ''")
-    assert lcm("doctor", "apply").data["targets"] == planned["targets"]
-    (repaired,) = lcm("doctor", "apply", "--confirm", *dying(1000)).items
+    assert lcm("repair", "--all").data["targets"] == planned["targets"]
+    (repaired,) = lcm("repair", "--all", "--apply", "--confirm", *dying(1000)).items
     assert len(repaired["done"]["summaryIds"]) == planned["targets"]
     sound(lcm)
 

@@ -1,4 +1,4 @@
-"""What `rewrite`, `repair` and `doctor apply` let a person say about the writing: times, zone, which summaries."""
+"""What `rewrite` and `repair` let a person say about the writing: times, zone, which summaries."""
 
 from __future__ import annotations
 
@@ -98,15 +98,15 @@ def test_repairing_all_conversations(lcm: Lcm, broken: Path, model: tuple[str, s
     sound(lcm)
 
 
-def test_the_doctor_writes_the_one_that_is_named(lcm: Lcm, broken: Path, model: tuple[str, str]) -> None:
+def test_a_repair_writes_the_one_that_is_named(lcm: Lcm, broken: Path, model: tuple[str, str]) -> None:
     left = "SELECT summary_id FROM summaries WHERE model = 'emergency-fallback' ORDER BY conversation_id"
     spoiled = sql(broken, left)
     first = str(spoiled[0][0])
-    planned = lcm("doctor", "apply", 1, "--summary", first, "--dry-run").data
+    planned = lcm("repair", *NAMED, "--summary", first).data
     assert [target["id"] for target in planned["items"][0]["plan"]["targets"]] == [first]
-    lcm("doctor", "apply", 1, "--summary", first, "--tz", "Europe/Berlin", "--confirm", *model)
+    lcm("repair", *NAMED, "--summary", first, "--tz", "Europe/Berlin", "--apply", *model)
     assert sql(broken, left) == spoiled[1:]
-    assert lcm("doctor", "apply", 2, "--summary", first).code == 2
+    assert lcm("repair", "-s", 2, "--summary", first).code == 2
     sound(lcm)
 
 
@@ -117,7 +117,6 @@ WRONG = (
     (("repair",), "or say --all"),
     (("repair", *NAMED, "--all"), "or say --all"),
     (("repair", "--all", "--summary", "sum_x"), "of one conversation"),
-    (("doctor", "apply", "--summary", "sum_x"), "name it"),
 )
 
 

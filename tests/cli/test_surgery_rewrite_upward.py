@@ -62,14 +62,10 @@ def summaries(path: Path) -> list[tuple[object, ...]]:
     return sql(path, "SELECT * FROM summaries ORDER BY summary_id")
 
 
-@pytest.mark.parametrize("command", ["repair", "doctor apply"])
-def test_a_repair_writes_what_was_made_of_it_as_well(
-    lcm: Lcm, folded: Path, leaf: str, terse: tuple[str, str], command: str
-) -> None:
+def test_a_repair_writes_what_was_made_of_it_as_well(lcm: Lcm, folded: Path, leaf: str, terse: tuple[str, str]) -> None:
     before = summaries(folded)
     assert [one["kind"] for one in lcm("doctor", "--offline").data["findings"]] == ["summary.empty"]
-    words = ("repair", *NAMED, "--apply") if command == "repair" else ("doctor", "apply", 1, "--confirm")
-    (done,) = lcm(*words, *terse).items
+    (done,) = lcm("repair", *NAMED, "--apply", *terse).items
     assert [target["id"] for target in done["plan"]["targets"]] == [leaf]
     assert done["done"]["summaryIds"] == above(folded, leaf)
     assert [bool(draft["because"]) for draft in done["drafts"]] == [False, *[True] * (len(done["drafts"]) - 1)]

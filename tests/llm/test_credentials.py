@@ -283,6 +283,6 @@ def test_a_base_url_belongs_to_its_provider_alone(state: StateDir) -> None:
 
 def test_secrets_show_nowhere() -> None:
     sources = CredentialSources({"openai": "s3cr3t-given"}, environ={"X_API_KEY": "s3cr3t-env"})
-    profile = AuthProfile("openai:me", "openai", "oauth", secret="s3cr3t", refresh_token="s3cr3t")
+    profile = AuthProfile("openai:me", "openai", "oauth", secret="s3cr3t")
     assert "s3cr3t" not in f"{Credential('s3cr3t')!r} {sources!r} {profile!r} {ModelConnector(sources)!r}"
     assert Credential("s3cr3t").redact("key s3cr3t!") == "key [secret]!"

@@ -125,3 +125,11 @@ def test_the_estimate_of_a_long_text_is_that_of_its_pairs(kind: str) -> None:
 def test_the_estimate_is_what_counting_by_hand_gives(pieces: list[str]) -> None:
     for text in ("".join(pieces), "".join(pieces) * 30):
         assert budget.budget_tokens(text) == _weighed_by_hand(text)
+
+
+@given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(0, 10**6))
+def test_the_room_is_what_is_left_or_it_is_said_how_much_is_missing(window: int, reply: int, overhead: int) -> None:
+    made = budget.HistoryBudget(window, overhead, reply=reply)
+    assert made.tokens > 0
+    assert made.tokens + reply + overhead == window + made.over
+    assert (made.over > 0) == bool(made.why_over)

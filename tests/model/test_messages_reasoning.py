@@ -1,5 +1,3 @@
-"""Thinking in a text that was kept: blocks go, talk about tags stays."""
-
 from __future__ import annotations
 
 import pytest

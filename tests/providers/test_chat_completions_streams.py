@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lossless.llm.response import parse_usage
 from lossless.providers.chat_completions import ChatCompletions
 from lossless.providers.messages_api import MessagesApi
 from lossless.providers.responses_api import ResponsesApi
 from lossless.providers.token_limits import known_window
-from lossless.providers.turn import call_arguments
 from lossless.testing.provider import Say, streamed, whole
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def events_of(path: str, say: Say) -> list[Raw]:
 
 def flat(dialect: ProviderAPI, reply: Raw) -> list[Any]:
     """What a reply says and asks for, without what providers name things."""
-    names = [(call.name, call_arguments(call)) for call in dialect.calls(reply)]
+    names = [(call.name, call.arguments) for call in dialect.calls(reply)]
     words = "".join(_words(message) for message in dialect.reply_messages(reply))
     return [words, names]
 
@@ -62,7 +62,7 @@ def test_a_stream_is_the_reply_that_comes_at_once(dialect: ProviderAPI, path: st
     assert flat(dialect, stream.reply()) == flat(dialect, whole(path, say, {}))
     assert len(shown) == len(events)
     assert all(one is event for one, event in zip(shown, events, strict=True))
-    assert dialect.usage(stream.reply()) == dialect.usage(whole(path, say, {}))
+    assert parse_usage(stream.reply()) == parse_usage(whole(path, say, {}))
 
 
 @by_dialect
@@ -153,9 +153,10 @@ def test_whatever_a_provider_says_is_read_without_an_error(
     odd = spoiled(whole(path, say, {}), data)
     for reply in (last, odd if isinstance(odd, dict) else {}):
         assert all(isinstance(one, dict) for one in dialect.reply_messages(reply))
-        assert isinstance(dialect.usage(reply)["prompt_tokens"], int)
-        names = {call.name for call in dialect.calls(reply) if call_arguments(call) is not call}
-        bare = dialect.without_calls(reply, names)
+        assert isinstance(parse_usage(reply).input_tokens, int)
+        made = dialect.calls(reply)
+        json.dumps([call.arguments for call in made])
+        bare = dialect.without_calls(reply, {call.name for call in made})
         assert not dialect.calls(bare)
         dialect.joined(bare, bare)
 

@@ -146,8 +146,15 @@ def test_the_archive_is_the_option_then_the_variable_then_the_two_keys(world: Pa
     assert load_in(world, config, env=env).settings.database_path == "/c.db"
     chosen = load_in(world, config, env=env, database="/d.db")
     assert (chosen.settings.database_path, str(chosen.sources["databasePath"])) == ("/d.db", "--db")
-    address = {"databasePath": "postgresql://host/db"}
-    assert load_in(world, address).settings.database_path == "postgresql://host/db"
+
+
+@pytest.mark.parametrize("place", ["config", "database", "env"])
+def test_an_archive_is_a_file_and_no_address(world: Path, place: str) -> None:
+    address = "postgresql://me:hunter2@host/db"
+    options = {"config": {"databasePath": address}, "env": {"LCM_DATABASE_PATH": address}, "database": address}
+    with pytest.raises(BadSetting, match="not an address") as refused:
+        load_in(world, **{place: options[place]})
+    assert "hunter2" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -223,7 +223,7 @@ def test_settings_can_be_replaced_copied_and_pickled() -> None:
 
 
 def test_repr_shows_what_differs_and_no_password() -> None:
-    text = repr(Settings(fresh_tail_count=8, database_path="postgresql://me:secret@host/db"))
+    text = repr(Settings(fresh_tail_count=8, summary_base_url="https://me:secret@host/v1"))
     assert "fresh_tail_count=8" in text
     assert "me:***@host" in text
     assert "secret" not in text

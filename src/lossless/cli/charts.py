@@ -5,7 +5,6 @@ whole screen or as a picture of it, and columns over time for a terminal.
 from __future__ import annotations
 
 import errno
-import hashlib
 import re
 from collections import defaultdict
 from contextlib import closing
@@ -23,7 +22,7 @@ from lossless.cli.commands import Invocation, command, file_option, folder_optio
 from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
 from lossless.cli.screen import Data, Screen, joined, preview, styled
 from lossless.errors import ArchiveError
-from lossless.transfer.files import check_free, check_written, resolve_target, writing_file
+from lossless.transfer.files import check_free, resolve_target, writing_file
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -319,7 +318,6 @@ def write_chart(file: Path, text: str, archive: str, *, overwrite: bool) -> None
             return
         with writing_file(file, overwrite=overwrite, source=archive, is_private=False) as temporary:
             temporary.write_text(text, encoding="utf-8")
-            check_written(temporary, hashlib.sha256(text.encode()).hexdigest())
     except (OSError, ArchiveError) as error:
         raise _not_written(file, error) from None
 

@@ -77,25 +77,16 @@ class Invocation:
         return [part for name, value in options if value for part in (name, value)]
 
     @property
-    def database_path(self) -> str:
-        path = self.loaded.settings.database_path or "lcm.db"
-        return path if "://" in path else str(_expand_path(path).absolute())
-
-    @property
     def file_path(self) -> str:
-        """The archive that is meant, which must be a file."""
-        path = self.database_path
-        if "://" in path:
-            message = f"An archive at {_without_passwords(path)} cannot be opened: only files can."
-            raise failures.fail("archive", message, failures.DATABASE)
-        return path
+        """The archive that is meant."""
+        return str(_expand_path(self.loaded.settings.database_path or "lcm.db").absolute())
 
     @property
     def meta(self) -> Data:
         """What every answer says about where it comes from."""
         path = self.loaded.config_path
         meta: Data = {
-            "databasePath": _without_passwords(self.database_path),
+            "databasePath": self.file_path,
             "configPath": None if path is None else str(_expand_path(path).absolute()),
         }
         if self.loaded.warnings:
@@ -245,12 +236,6 @@ def _near_archive(path: str) -> str:
         for near in get_close_matches(name, files, 1, 0.75):
             return f"Did you mean {failures.printable(os.path.join(folder, near))}?"
     return ""
-
-
-def _without_passwords(text: str) -> str:
-    from lossless.settings.setting import mask_passwords
-
-    return mask_passwords(text)
 
 
 def text_type(value: str) -> str:

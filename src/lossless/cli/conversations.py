@@ -29,6 +29,7 @@ from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
 from lossless.model.messages import ROLES
 from lossless.settings.setting import camel_case
+from lossless.tui.reads import titles
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
@@ -295,7 +296,10 @@ def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging)
     """
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
-        items = [options.row_json(row) | {"firstWords": row.title or _first_words(engine, row)} for row in page.rows]
+        words = titles(engine.browse, page.rows)
+    items = [
+        options.row_json(row) | {"firstWords": row.title or preview(words[row.conversation_id])} for row in page.rows
+    ]
     data: Data = {"items": items}
     if screen := invocation.answer("list", data, paging.pagination(page)):
         is_wide = screen.width >= _WIDE
@@ -317,12 +321,6 @@ def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging)
             conversation=about,
             session=session,
         )
-
-
-def _first_words(engine: Engine, row: ConversationRow) -> str:
-    rows = engine.browse.messages_by_id(engine.browse.messages_after(row.conversation_id, 0, 4))
-    found = sorted((one for one in rows if one.content.strip()), key=lambda one: one.role != "user")
-    return preview(found[0].content) if found else ""
 
 
 _NUMBER = re.compile(r"#?\d{1,18}", re.ASCII)

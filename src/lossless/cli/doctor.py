@@ -18,14 +18,13 @@ from lossless.cli.commands import (
     id_type,
     new_spelling,
     number_option,
-    text_option,
     text_type,
 )
 from lossless.cli.config import SourceTimes, writer_name
-from lossless.cli.options import ConversationTarget, apply_confirmed, ask_person, budget_option, usage_error
+from lossless.cli.options import apply_confirmed, ask_person, usage_error
 from lossless.cli.retention import phrases_in
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
-from lossless.cli.surgery import DraftOptions, draft_options, emit_rewrites, plan_repairs, write_plans, yes_option
+from lossless.cli.surgery import DraftOptions, write_plans, yes_option
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
@@ -116,33 +115,6 @@ def examine(invocation: Invocation, offline: bool) -> None:
     live["blocked"] = [dict(zip(("conversationId", "since", "reason"), row, strict=True)) for row in live["blocked"]]
     data = to_json(found) | {"healthy": found.healthy, "liveness": live, "offline": offline}
     invocation.answer("doctor", data, view=print_examination, ok=found.healthy)
-
-
-@command("apply", doctor, short_help="Rewrite broken summaries.")
-@click.argument("conversation_id", metavar="[ID]", type=id_type, required=False)
-@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one of ID; may be repeated.")
-@budget_option
-@draft_options(
-    click.option("--confirm/--dry-run", "is_real", help="Do it; or only show what would be done, which is the default.")
-)
-def apply_repairs(
-    invocation: Invocation,
-    conversation_id: int | None,
-    summary_ids: tuple[str, ...],
-    budget: int | None,
-    how: DraftOptions,
-) -> None:
-    """Rewrite the broken summaries of conversation ID, or of all.
-
-    It lists reasons to look first: more than 25 summaries, more to read than 75 % of the budget, or a pending
-    compaction. Exit code 1 when something stays broken.
-    """
-    if summary_ids and conversation_id is None:
-        raise usage_error("--summary is for the summaries of one conversation: name it.")
-    with invocation.reader() as engine:
-        target = None if conversation_id is None else ConversationTarget(conversation_id)
-        plans, more = plan_repairs(engine, target, budget, summary_ids)
-    emit_rewrites(invocation, "doctor.apply", plans, how, more)
 
 
 @command("clean", doctor, short_help="Delete conversations that are no longer used.")

@@ -462,7 +462,6 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     """
     from lossless.hosts.hook_config import host_commands, options_in
     from lossless.settings import load
-    from lossless.settings.setting import mask_passwords
 
     loaded = invocation.loaded
     is_chosen = invocation.openclaw_dir is not None or loaded.sources["databasePath"].kind in ("option", "env")
@@ -474,8 +473,7 @@ def _programs(invocation: Invocation, before: Sequence[str] | None, *, by_name: 
     elif config is None and loaded.config_path is not None and loaded.config_path.absolute().parent == Path.cwd():
         config = str(loaded.config_path)
     used = load(config, cwd=Path.home(), database=database).settings.database_path or "lcm.db"
-    archive = mask_passwords(used) if "://" in used else str(Path(used).absolute())
-    return host_commands(database=database, config=config, by_name=by_name), archive
+    return host_commands(database=database, config=config, by_name=by_name), str(Path(used).absolute())
 
 
 def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
@@ -516,8 +514,7 @@ _STATE = folder_option(
 @command("openclaw", install, short_help="OpenClaw: the context engine.")
 @_STATE
 @_DRY_RUN
-@click.option("--uninstall", "is_removal", is_flag=True, help="The way back: `lcm disconnect openclaw`.")
-def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool, is_removal: bool) -> None:
+def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
     """Make lossless the context engine of OpenClaw.
 
     This adds the plugin's folder to openclaw.json, sets the contextEngine slot, and allows the plugin to add the recall
@@ -525,9 +522,8 @@ def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bo
     accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
     first. Restart the gateway afterwards.
     """
-    done = _change_openclaw(invocation, state_dir, dry_run=dry_run, is_removal=is_removal)
-    view = partial(print_changes, undo="connect" if is_removal else "disconnect")
-    invocation.answer("uninstall" if is_removal else "install", done, view=view)
+    done = _change_openclaw(invocation, state_dir, dry_run=dry_run)
+    invocation.answer("install", done, view=partial(print_changes, undo="disconnect"))
 
 
 @command("openclaw", uninstall, short_help="OpenClaw: the context engine.")

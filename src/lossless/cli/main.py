@@ -29,7 +29,7 @@ class Root(LazyGroup):
         given = more.pop("args", positional[0] if positional else None)
         arguments = [str(argument) for argument in (sys.argv[1:] if given is None else given)]
         invocation = Invocation()
-        more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm", "terminal_width": _help_width()}
+        more |= {"standalone_mode": False, "obj": invocation, "prog_name": "lcm"}
         try:
             code = super().main(arguments, **more) or invocation.finish()
             sys.stdout.flush()
@@ -50,15 +50,6 @@ class Root(LazyGroup):
             invocation.format = invocation.format or "table"
             code = _failed(CommandFailed("output", message, failures.INTERNAL), invocation, arguments)
         sys.exit(code if isinstance(code, int) else failures.OK)
-
-
-def _help_width() -> int:
-    """How wide help is: as click has it, without the modules that it loads to find out."""
-    try:
-        columns = int(os.environ.get("COLUMNS") or os.get_terminal_size(sys.__stdout__.fileno()).columns)  # type: ignore[union-attr]
-    except (OSError, ValueError, AttributeError):
-        columns = 80
-    return max(min(columns or 80, 80) - 2, 50)
 
 
 def _failed(failure: CommandFailed, invocation: Invocation, arguments: list[str]) -> int:
@@ -298,8 +289,7 @@ def tui_commands(arguments: list[str]) -> list[list[str]]:
     if command == "prompts":
         return [["prompts", *_prompt_words(given)]]
     if command == "doctor":
-        words = ["--confirm" if word == "--apply" else word for word in options if word != "--all"]
-        return [["doctor", "apply", *names, *words]]
+        command, options = "repair", [*options, *(["--confirm"] if "--apply" in options else [])]
     if command in ("repair", "rewrite"):
         return [[command, *(["-s", *names] if names else []), *options]]
     if command == "dissolve":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +14,7 @@ from lossless.cli import failures
 from lossless.cli.commands import Invocation, choice_option, command, file_option, number_option, text_option
 from lossless.cli.options import usage_error
 from lossless.cli.screen import pick_json
-from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, load_proxy_token
+from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, listen, load_proxy_token
 
 if TYPE_CHECKING:
     from lossless.cli.screen import Data, Screen
@@ -69,17 +68,13 @@ def mcp(
 
 def _open_engine(invocation: Invocation) -> Engine:
     """The person's archive. Hosts start us in folders of others: settings that lie there are not read."""
-    from lossless.errors import BadInput
     from lossless.serve.archive_tools import open_existing
     from lossless.settings import load
 
     settings = load(
         invocation.config, cwd=Path.home(), database=invocation.db, openclaw_dir=invocation.openclaw_dir
     ).settings
-    path = settings.database_path or "lcm.db"
-    if "://" in path:
-        raise BadInput("only an archive that is a file can be served")
-    return open_existing(path, settings)
+    return open_existing(settings.database_path or "lcm.db", settings)
 
 
 _PROXY_PORT = 4879
@@ -156,19 +151,7 @@ def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: 
     from lossless.engine import open_engine
     from lossless.serve.proxy import http_protocol, proxy_app
 
-    with (
-        open_engine(invocation.file_path, invocation.loaded.settings) as engine,
-        socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listening,
-    ):
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            listening.bind(("127.0.0.1", port))
-            listening.listen(64)  # so that a client can connect as soon as it has the address
-        except OSError as error:
-            message = f"Port {port} cannot be used: {error.strerror}."
-            raise usage_error(
-                f"{message} If a proxy runs there already, use that one; else choose another with --port."
-            ) from error
+    with open_engine(invocation.file_path, invocation.loaded.settings) as engine, listen(port) as listening:
         app = proxy_app(engine, access, options)
         quiet: Data = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))

@@ -8,7 +8,7 @@ import sys
 from collections import Counter
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -265,10 +265,10 @@ def print_diff_lines(screen: Screen, text: str) -> None:
         screen.line(styled(line, _COLOURS.get(line[:1], "")))
 
 
-def print_result(screen: Screen, data: Data, word: str = "--apply") -> None:
+def print_result(screen: Screen, data: Data, *, is_asked: bool = False) -> None:
     report = data["done"]
     if report is None:
-        screen.unchanged(f"{word} does it, after a backup." if word else "")
+        screen.unchanged("") if is_asked else screen.unchanged()
         return
     tokens = f"{report['tokensBefore']:,} → {report['tokensAfter']:,} tokens"
     screen.line(styled("Done. ", "bold green"), f"The context: {tokens} (change {report['logId']}).")
@@ -405,9 +405,8 @@ def emit_rewrites(
     count = sum(len(plan.targets) for plan in plans)
     data: Data = {"items": items, "targets": count, "writer": writer_name(how.asked), "wanted": how.is_real}
     data |= how.spending(plans) | (more or {})
-    view = partial(print_rewrites, word="--confirm" if command == "doctor.apply" else "--apply")
     code = failures.INTERRUPTED if is_stopped else failures.INTERNAL
-    invocation.answer(command, data, view=view, ok=not (is_stopped or is_bad), exit_code=code)
+    invocation.answer(command, data, view=print_rewrites, ok=not (is_stopped or is_bad), exit_code=code)
 
 
 def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: OperationReport | None = None) -> Data:
@@ -614,7 +613,7 @@ def _folder(invocation: Invocation, prompt_dir: Path | None) -> Path | None:
     return Summariser(invocation.loaded.settings, prompt_folder=prompt_dir).style.folder
 
 
-def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
+def print_rewrites(screen: Screen, data: Data) -> None:
     if not data["targets"]:
         what = "No summary is broken" if "kinds" in data else "There is no such summary"
         screen.line(f"{what}: nothing to do.")
@@ -637,7 +636,7 @@ def print_rewrites(screen: Screen, data: Data, word: str = "--apply") -> None:
                 screen.note(f"Also rewritten: {draft['because']}.")
             print_diff_lines(screen, draft["diff"])
         screen.gap()
-        print_result(screen, item, "" if data["wanted"] else word)
+        print_result(screen, item, is_asked=data["wanted"])
         refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
         if refused:
             count = f"{len(refused)} of {plural(len(item['drafts']), 'summary')}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import hashlib
 import os
 import re
-import secrets
 import stat
 import time
 from contextlib import contextmanager, suppress
@@ -73,16 +73,9 @@ def _put(place: Path, text: str) -> None:
 
 
 _NAME = re.compile(r"(file_[0-9a-f]{16})\.[a-z0-9]{1,10}")
-_TEMPORARY = re.compile(r"\.(file_[0-9a-f]{16})\.[0-9a-f]+\.tmp")
+_TEMPORARY = re.compile(r"\.(file_[0-9a-f]{16})(?:\.[a-z0-9]{1,10})?\.[0-9a-f]+\.tmp")
 _ID = re.compile(r"file_[0-9a-f]{16}")
 _EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-_CHUNK = 1 << 20
-#: Flags that not every system supports.
-_NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
-_READ = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0) | _NO_LINKS
-_VAULT_FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | _NO_LINKS
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0) | _NO_LINKS
-_HAS_FOLDERS = os.open in os.supports_dir_fd and hasattr(os, "O_DIRECTORY")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,11 +133,15 @@ class Vault:
             self.claim()
             if not path.parent.is_dir():
                 make_private_folder(path.parent)
-                if _HAS_FOLDERS:
+                if os.name == "posix":
                     fsync_path(self.root)
-            with _folder(self.root, (path.parent.name,)) as folder:
-                if not self._is_there(folder, path.name, data):
-                    self._put(folder, path.name, file_id, data)
+            place = _without_links(self.root, (path.parent.name, path.name))
+            if not place.is_file() or place.stat().st_size != len(data) or place.read_bytes() != data:
+                with replacing(place) as new:
+                    new.write_bytes(data)
+            else:
+                with suppress(PermissionError):  # its time only shows its age
+                    os.utime(place)
         return path
 
     def claim(self) -> None:
@@ -156,35 +153,6 @@ class Vault:
                 _put(self.root / _FOLDER / _ALL, "")
             _note(self.root, self.archive)
             self._is_registered = True
-
-    def _is_there(self, folder: _Folder, name: str, data: bytes) -> bool:
-        try:
-            handle = folder.open(name, _READ)
-        except FileNotFoundError:
-            return False
-        with os.fdopen(handle, "rb") as file:
-            status = os.fstat(handle)
-            if not stat.S_ISREG(status.st_mode) or status.st_size != len(data) or file.read() != data:
-                return False
-            with suppress(PermissionError):  # its time only shows its age
-                os.utime(handle if os.utime in os.supports_fd else folder.place(name))
-            return True
-
-    def _put(self, folder: _Folder, name: str, file_id: str, data: bytes) -> None:
-        temporary = f".{file_id}.{secrets.token_hex(8)}.tmp"
-        handle = folder.open(temporary, _CREATE)
-        try:
-            with os.fdopen(handle, "wb", buffering=0) as file:
-                view = memoryview(data)
-                while view:
-                    view = view[file.write(view[:_CHUNK]) :]
-                os.fsync(handle)
-            folder.move(temporary, name)
-        except BaseException:
-            with suppress(OSError):
-                folder.remove(temporary)
-            raise
-        folder.flush()
 
     def read(self, file: StoredFile, start: int = 0, length: int | None = None) -> FilePiece:
         """Up to `length` bytes of a payload from `start` on; NotFound when they are not on disk."""
@@ -207,14 +175,11 @@ class Vault:
 
     @contextmanager
     def _opened(self, file: StoredFile) -> Iterator[BinaryIO]:
-        root, (*folders, name) = self._inside(file)
         with _as_errors(file.id, missing=True):
-            with _folder(root, folders) as folder:
-                handle = folder.open(name, _READ)
-            if not stat.S_ISREG(os.fstat(handle).st_mode):
-                os.close(handle)
+            place = _without_links(*self._inside(file))
+            if not stat.S_ISREG(place.stat().st_mode):
                 raise ArchiveDenied(f"file {file.id}: it is not a regular file")
-            with os.fdopen(handle, "rb") as opened:
+            with open(place, "rb") as opened:
                 yield opened
 
     def _inside(self, file: StoredFile) -> tuple[Path, Sequence[str]]:
@@ -253,53 +218,15 @@ class Vault:
         """Delete an orphan; one that is already gone is no error."""
         if not (_NAME.fullmatch(orphan.path.name) or _TEMPORARY.fullmatch(orphan.path.name)):
             raise BadInput(f"{orphan.path.name!r} is not the name of a payload")
-        with suppress(FileNotFoundError), _folder(self.root, (orphan.path.parent.name,)) as folder:
-            folder.remove(orphan.path.name)
+        _without_links(self.root, (orphan.path.parent.name, orphan.path.name)).unlink(missing_ok=True)
 
 
-@contextmanager
-def _folder(root: Path, names: Sequence[str]) -> Iterator[_Folder]:
-    """Opens a folder below a root step by step without following symlinks."""
-    path = os.path.realpath(root)
-    handle = os.open(path, _VAULT_FOLDER & ~getattr(os, "O_NOFOLLOW", 0)) if _HAS_FOLDERS else None
-    try:
-        for name in names:
-            path = os.path.join(path, name)
-            if handle is not None:
-                outer, handle = handle, os.open(name, _VAULT_FOLDER, dir_fd=handle)
-                os.close(outer)
-            elif os.path.islink(path):
-                raise OSError(errno.ELOOP, "a link", path)
-        yield _Folder(path, handle)
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-class _Folder:
-    """An open folder; on systems without directory descriptors its path, with symlinks refused one by one."""
-
-    def __init__(self, path: str, handle: int | None) -> None:
-        self._path, self._handle = path, handle
-
-    def place(self, name: str) -> str:
-        """How the system finds a name: in the descriptor, or by a path."""
-        return os.path.join(self._path, name) if self._handle is None else name
-
-    def open(self, name: str, flags: int) -> int:
-        if self._handle is None and os.path.islink(self.place(name)):
-            raise OSError(errno.ELOOP, "a link", name)
-        return os.open(self.place(name), flags, 0o600, dir_fd=self._handle)
-
-    def move(self, source: str, target: str) -> None:
-        os.replace(self.place(source), self.place(target), src_dir_fd=self._handle, dst_dir_fd=self._handle)
-
-    def remove(self, name: str) -> None:
-        os.unlink(self.place(name), dir_fd=self._handle)
-
-    def flush(self) -> None:
-        if self._handle is not None:
-            os.fsync(self._handle)
+def _without_links(root: Path, names: Sequence[str]) -> Path:
+    """The path below a root; OSError when something on the way is a link."""
+    path = os.path.join(os.path.realpath(root), *names)
+    if os.path.realpath(path) != path:
+        raise OSError(errno.ELOOP, "a link", path)
+    return Path(path)
 
 
 @contextmanager
@@ -324,18 +251,15 @@ def _as_errors(file_id: str, *, missing: bool = False) -> Iterator[None]:
 
 def _whole_characters(piece: FilePiece) -> FilePiece:
     """The piece without partial characters at either end; bytes that are not text stay."""
-    data, head, tail = piece.data, 0, 0
+    data, head = piece.data, 0
     if piece.start:  # bytes of a character that began before
         head = next((n for n, byte in enumerate(data[:3]) if byte & 0xC0 != 0x80), min(3, len(data)))
-    for back, byte in enumerate(reversed(data[head:][-4:]) if piece.is_cut else (), 1):
-        if byte & 0xC0 != 0x80:  # a character begins here, and may be incomplete
-            size = 4 if byte >= 0xF0 else 3 if byte >= 0xE0 else 2 if byte >= 0xC0 else 1
-            tail = back if size > back else 0
-            break
-    if head + tail >= len(data):
+    end = len(data)
+    if piece.is_cut:  # the last character may be incomplete
+        end = head + codecs.utf_8_decode(data[head:], "replace", False)[1]
+    if head >= end:
         return piece
-    data = data[head : len(data) - tail]
-    return FilePiece(data, piece.start + head, piece.start + head + len(data), piece.total)
+    return FilePiece(data[head:end], piece.start + head, piece.start + end, piece.total)
 
 
 #: The folder that all archives of a directory shared in earlier versions; still read.

@@ -21,11 +21,11 @@ from typing import TYPE_CHECKING, Any
 from lossless.context.render import CARRIED
 from lossless.errors import BadInput
 from lossless.formats.synthetic import PINNED_TEXT
+from lossless.model.budget import HistoryBudget
 from lossless.model.conversations import Session
 from lossless.model.messages import Message
 from lossless.providers.token_limits import (
     PromptLimits,
-    conversation_budget,
     parse_too_long,
     recall_result,
     shows_all,
@@ -114,7 +114,7 @@ class WindowSync:
 
         `overhead`: tokens sent besides it: system prompts that are not in it, and tools.
         """
-        (_, over, why_over), limits = conversation_budget(self.size, overhead=overhead), self._limits(overhead, model)
+        share, limits = HistoryBudget(self.size, overhead), self.limits(overhead, model)
         report = limits.store(session, window=window, whole=True)
         if report.conversation_id is None or report.blocked is not None:
             return None
@@ -122,13 +122,13 @@ class WindowSync:
         capacity = limits.history(who).tokens
         self.sent[session.name] = window_tokens(window)
         if shows_all(self.engine, report, window) and self.sent[session.name] <= capacity:
-            warn_over_budget(over, why_over)
+            warn_over_budget(share.over, share.why_over)
             return None
         made = limits.assemble(session, allow_trailing_assistant=True)
         if made is None:
             return None
         self.sent[session.name] = made.tokens
-        warn_over_budget(over + made.receipt.over, why_over or made.receipt.why_over)
+        warn_over_budget(share.over + made.receipt.over, share.why_over or made.receipt.why_over)
         # one that a file stands in does not carry the framework's own, which is as large as ever
         ids = [int(id_.removeprefix(_MESSAGE)) for id_, _ in made.receipt.included if id_.startswith(_MESSAGE)]
         references = {stored.message.content for stored in self.engine.host.in_files(ids)}
@@ -142,17 +142,15 @@ class WindowSync:
     ) -> None:  # fmt: skip
         """Store a window that ends with a reply, learn from what was counted, and see whether it is time to fold."""
         sent = self.sent.pop(session.name, None)
-        self._limits(overhead, model).store(
-            session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent
-        )
+        self.limits(overhead, model).store(session, window=window, whole=True, observed_tokens=prompt_tokens, sent=sent)
 
     def refused(self, session: Session, error: BaseException, overhead: int = 0, model: str | None = None) -> None:
         """A request failed: where it was too long by the provider's count, the next one is shorter."""
         found, sent = parse_too_long(str(error)), self.sent.pop(session.name, None)
         if found is not None and self.engine.browse.find(session) is not None:
-            self._limits(overhead, model).refused(session, found[0], sent)
+            self.limits(overhead, model).refused(session, found[0], sent)
 
-    def _limits(self, overhead: int, model: str | None) -> PromptLimits:
+    def limits(self, overhead: int, model: str | None) -> PromptLimits:
         return PromptLimits(self.engine, self.size, overhead, model=model)
 
     @property

@@ -27,12 +27,14 @@ if TYPE_CHECKING:
     from lossless.hosts.hook_config import HostCommands
 
 _MARK = "# Written by `lcm connect codex`; `lcm disconnect codex` takes it away."
-#: As earlier versions wrote it.
-_OLD_MARK = "# Written by `lcm install codex`; `lcm uninstall codex` takes it away."
-_OURS = rf"""\s*\[\s*(["']?)mcp_servers\1\s*\.\s*(["']?){SERVER_NAME}\2\s*"""
-#: The header of our table, and of those that are kept below it.
-_HEADER = re.compile(_OURS + r"(?:\.[^\]]*)?\]")
-_LINES = re.compile(r"[^\n]*\n|[^\n]+")
+#: Our table and those that are kept below it, each with its keys and the comments between them; and the mark above it,
+#: as earlier versions wrote it, too, with the blank line before that.
+_TABLES = re.compile(
+    r"(?:(?:^[ \t\r]*\n)?^# Written by `lcm (?:connect|install) codex`; .*\n)?"
+    rf"""^[ \t]*\[\s*(["']?)mcp_servers\1\s*\.\s*(["']?){SERVER_NAME}\2\s*(?:\.[^\]]*)?\].*\n?"""
+    r"(?:(?:^[ \t\r]*(?:#.*)?\n)*^[ \t]*[^\s\[#].*\n?)*",
+    re.MULTILINE,
+)
 
 
 def with_command(text: str, command: Sequence[str]) -> str | None:
@@ -56,25 +58,7 @@ def without_table(text: str) -> str | None:
 
     Lines, as tomlkit counts the remarks behind a table as a part of it, and they are a person's.
     """
-    kept: list[str] = []
-    lines = _LINES.findall(text)
-    place = 0
-    while place < len(lines):
-        if not _HEADER.match(lines[place]):
-            kept.append(lines[place])
-            place += 1
-            continue
-        if kept and kept[-1].strip() in (_MARK, _OLD_MARK):
-            kept.pop()
-            if kept and not kept[-1].strip():
-                kept.pop()
-        end = place + 1
-        while end < len(lines) and not lines[end].lstrip().startswith("["):
-            end += 1
-        while end > place + 1 and (not lines[end - 1].strip() or lines[end - 1].lstrip().startswith("#")):
-            end -= 1
-        place = end
-    after = "".join(kept)
+    after = _TABLES.sub("", text)
     wanted, found = tomllib.loads(text), _value(after)
     wanted.get("mcp_servers", {}).pop(SERVER_NAME, None)
     for value in (wanted, found or {}):

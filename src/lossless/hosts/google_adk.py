@@ -15,6 +15,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import RECALL_POLICY
+from lossless.formats.codec import arguments_object
 from lossless.hosts import adapter
 from lossless.hosts.adapter import WindowSync
 from lossless.model.conversations import Session
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.hosts.adapter import Raw
-    from lossless.model.messages import Message, ToolCall
+    from lossless.model.messages import Message
     from lossless.recall.tools import Tool
 
 #: So many requests are remembered at once.
@@ -302,11 +303,13 @@ def _written(message: Message, relayed: Container[str]) -> Any:
         return _quote([f"`{result.name or 'tool'}` tool returned result:\n{result.text}"])
     if any(call.id in relayed for call in message.tool_calls):
         texts = [f"said:\n{message.content}"] if message.content else []
-        return _quote([*texts, *(f"called tool `{c.name}` with parameters:\n{_args(c)}" for c in message.tool_calls)])
+        return _quote(
+            [*texts, *(f"called tool `{c.name}` with parameters:\n{arguments_object(c)}" for c in message.tool_calls)]
+        )
     if message.role == "assistant":
         text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
         calls = [
-            types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=_args(call)))
+            types.Part(function_call=types.FunctionCall(id=call.id, name=call.name, args=arguments_object(call)))
             for call in message.tool_calls
         ]
         return types.Content(role="model", parts=[*text, *calls])
@@ -325,7 +328,3 @@ def _quote(done: Iterable[str]) -> Any:
     """What another agent did, when ADK's own words for it are too long to be sent."""
     lines = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
     return types.Content(role="user", parts=[types.Part(text=text) for text in lines])
-
-
-def _args(call: ToolCall) -> Any:
-    return json.loads(call.input or "{}") if isinstance(call.input, str) else call.input

@@ -9,10 +9,10 @@ await Runner.run(agent, "hello", session=session, run_config=config, hooks=sessi
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import TYPE_CHECKING, Any, cast
 
 from lossless.hosts import adapter
+from lossless.model.messages import ToolCall
 from lossless.providers import token_limits
 from lossless.recall.tools import TOOLS
 
@@ -39,7 +39,8 @@ class LosslessSession:
     session_settings: SessionSettings | None = None
 
     def __init__(self, session_id: str, engine: Engine, *, budget: int | None = None) -> None:
-        self.session_id, self.engine, self.budget = session_id, engine, adapter.check_budget(budget)
+        self.session_id, self.engine = session_id, engine
+        self._windows = adapter.WindowSync(engine, "openai-agents", budget)
         self.session = adapter.required_session(session_id, "a session id")
         #: What is sent besides the items, in tokens, and to which model, as far as this session knows.
         self._overhead = 0
@@ -81,7 +82,7 @@ class LosslessSession:
     async def run_compaction(self, args: Any = None) -> None:
         """Fold when the SDK insists; else it is done in the background."""
         if args and args.get("force"):
-            known: dict[str, Any] = {"budget": self._size, "overhead": self._overhead, "model": self._model}
+            known: dict[str, Any] = {"budget": self._windows.size, "overhead": self._overhead, "model": self._model}
             await asyncio.to_thread(self.engine.compact, self.session, **known)
 
     def tools(self) -> list[Tool]:
@@ -90,13 +91,8 @@ class LosslessSession:
 
     def _tool(self, name: str, help: str, schema: dict[str, Any]) -> FunctionTool:
         async def invoke(_: Any, arguments: str) -> str:
-            try:
-                given = json.loads(arguments or "{}")
-            except ValueError:
-                given = arguments
-            limit = self._limits.capacity(self.session) // adapter.ANSWER_SHARE
-            asked = (self.engine, self.session, name, given, limit)
-            return (await asyncio.to_thread(token_limits.recall_result, *asked)).text
+            given = ToolCall(None, name, arguments).arguments
+            return await asyncio.to_thread(self._windows.call, self.session, name, given)
 
         return FunctionTool(name, help, schema, invoke, strict_json_schema=False)
 
@@ -117,11 +113,7 @@ class LosslessSession:
 
     @property
     def _limits(self) -> token_limits.PromptLimits:
-        return token_limits.PromptLimits(self.engine, self._size, self._overhead, model=self._model)
-
-    @property
-    def _size(self) -> int:
-        return self.budget or self.engine.settings.default_token_budget
+        return self._windows.limits(self._overhead, self._model)
 
     @property
     def hooks(self) -> RunHooks[Any]:

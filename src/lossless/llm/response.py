@@ -15,8 +15,7 @@ from lossless.model.messages import remove_reasoning
 _TEXT_KEYS = ("text", "output_text", "value", "content", "summary", "output", "message", "response", "choices", "delta")
 _ALTERNATIVES = ("choices", "candidates")
 _NOT_WORDS = re.compile(r"reason|think|thought|tool|function|image|audio|refusal", re.IGNORECASE)
-#: A quoted tag is part of the answer.
-_LONE_CLOSE = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
+_LONE_CLOSING = re.compile(r"(?<![`'\"])</(?:think|thinking|reasoning)>(?![`'\"])", re.IGNORECASE)
 _STOP_KEYS = ("finish_reason", "stop_reason", "finishReason", "stopReason")
 _INCOMPLETE = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
 _MAX_DEPTH = 12
@@ -59,14 +58,14 @@ def _fragments(value: object, depth: int) -> Iterator[str]:
 
 
 def strip_reasoning(text: str) -> str:
-    """A text without thinking, nor thinking whose opening tag the server swallowed: a closing tag that is not quoted.
+    """An answer without thinking, also without that whose opening tag the server swallowed; empty when it is no more.
 
-    >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("<think>first th")
-    ('Done.', '')
+    >>> strip_reasoning("<think>first this</think>Done."), strip_reasoning("hm</think>Done.")
+    ('Done.', 'Done.')
     """
-    rest = remove_reasoning(text)
-    lone = _LONE_CLOSE.search(rest) if "</" in rest else None
-    return rest[lone.end() if lone else 0 :].strip()
+    rest = remove_reasoning(text).strip()
+    lone = _LONE_CLOSING.search(rest)
+    return rest if lone is None else remove_reasoning(rest[lone.end() :]).strip()
 
 
 def _types(value: object, depth: int) -> Iterator[str]:

@@ -236,7 +236,7 @@ def _broken_summaries(archive: Archive) -> Iterator[DoctorFinding]:
     broken = (((owner, marker), id_) for owner, id_, marker in find_broken(archive))
     for (owner, kind), ids in group_rows(broken, str).items():
         message = f"conversation {owner}: {len(ids)} broken summaries ({kind})"
-        yield DoctorFinding(f"summary.{kind}", "warning", message, f"lcm doctor apply {owner} --confirm", owner, ids)
+        yield DoctorFinding(f"summary.{kind}", "warning", message, f"lcm summary repair -s {owner}", owner, ids)
 
 
 def _index(checks: VerifyReads) -> Iterator[DoctorFinding]:

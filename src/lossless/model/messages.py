@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias, cast
@@ -71,6 +72,14 @@ class ToolCall:
     name: str
     #: The arguments exactly as given: an object, or the JSON text that OpenAI sends.
     input: Json
+
+    @property
+    def arguments(self) -> Json:
+        """The arguments as a value; a text that is not JSON stays a text."""
+        if isinstance(self.input, str):
+            with suppress(ValueError, RecursionError):
+                return cast("Json", json.loads(self.input or "{}"))
+        return self.input
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,24 +264,22 @@ class StoredToolOutput:
 MessageLike: TypeAlias = Message | Incoming | Mapping[str, object]
 
 
-_THINK_TAG = re.compile("<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_THINK_OPEN = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)>", re.IGNORECASE | re.MULTILINE)
-_THINK_CLOSE = {tag: re.compile(f"</{tag}>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
+_TAG = re.compile("<(?:think|reasoning)", re.IGNORECASE)
+#: A tag that opens thinking, with what stands before it in its line if that is blank. In backquotes it is talk of tags.
+_OPENING = re.compile(r"(^[ \t]*)?(?<!`)<(think|thinking|reasoning)\b[^<>]*>", re.IGNORECASE | re.MULTILINE)
+_CLOSING = {tag: re.compile(rf"</{tag}\b[^<>]*>", re.IGNORECASE) for tag in ("think", "thinking", "reasoning")}
 
 
 def remove_reasoning(text: str) -> str:
-    """Text without `<think>` blocks; one that opens a line and is never closed takes the rest along.
-
-    Tags in backquotes are talk about tags, and stay.
-    """
-    if _THINK_TAG.search(text) is None:
+    """A text without thinking blocks; one that opens a line and is never closed takes the rest along."""
+    if _TAG.search(text) is None:
         return text
     kept: list[str] = []
     never_closed: set[str] = set()
     position = search = 0
-    while opening := _THINK_OPEN.search(text, search):
+    while opening := _OPENING.search(text, search):
         tag = opening[2].lower()
-        closing = None if tag in never_closed else _THINK_CLOSE[tag].search(text, opening.end())
+        closing = None if tag in never_closed else _CLOSING[tag].search(text, opening.end())
         if closing is not None:
             kept.append(text[position : opening.start()])
             position = search = closing.end()

@@ -73,8 +73,6 @@ class ProviderAPI(ABC):
     #: Where a reply has its items, the type of those that are calls, and where these have their id and arguments.
     items_field: ClassVar[str] = ""
     call_fields: ClassVar[tuple[str, str, str]] = ("", "", "")
-    #: What a usage report calls the tokens of the prompt and of the reply.
-    usage_fields: ClassVar[tuple[str, str]] = ("input_tokens", "output_tokens")
 
     def window(self, body: Raw) -> list[Raw]:
         """The conversation in the request, system prompt first."""
@@ -155,15 +153,6 @@ class ProviderAPI(ABC):
         items = [*dicts_in(first.get(self.items_field)), *dicts_in(second.get(self.items_field))]
         return second | {self.items_field: items, "usage": add_usage(first.get("usage"), second.get("usage"))}
 
-    def usage(self, reply: Raw) -> dict[str, int]:
-        """What the provider counted: the prompt, the cached part of it, and the reply."""
-        usage, (prompt, output) = reply.get("usage"), self.usage_fields
-        return {
-            "prompt_tokens": usage_count(usage, prompt),
-            "cached_tokens": usage_count(usage, f"{prompt}_details", "cached_tokens"),
-            "output_tokens": usage_count(usage, output),
-        }
-
     @abstractmethod
     def stream(self, hidden: Collection[str]) -> ReplyEvents:
         """A stream that omits calls of the `hidden` tools."""
@@ -176,13 +165,6 @@ def add_usage(first: Any, second: Any) -> Any:
     if _is_number(first) and _is_number(second):
         return first + second
     return first if second is None else second
-
-
-def usage_count(usage: Any, *path: str) -> int:
-    """A number in a usage report, or 0."""
-    for name in path:
-        usage = usage.get(name) if isinstance(usage, dict) else None
-    return int(usage) if _is_number(usage) else 0
 
 
 def dicts_in(value: Any) -> list[Raw]:

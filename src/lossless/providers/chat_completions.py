@@ -20,7 +20,6 @@ class ChatCompletions(api.ProviderAPI):
     format = "openai-chat"
     names_events = False
     output_limits = ("max_completion_tokens", "max_tokens")
-    usage_fields = ("prompt_tokens", "completion_tokens")
 
     def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:  # noqa: ARG002
         return body | {"messages": list(messages)}

@@ -62,16 +62,6 @@ class MessagesApi(api.ProviderAPI):
         results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
         return [{"role": "user", "content": results}]
 
-    def usage(self, reply: api.Raw) -> dict[str, int]:
-        """Cached tokens are reported separately, and added here."""
-        usage = reply.get("usage")
-        read, written = (
-            api.usage_count(usage, "cache_read_input_tokens"),
-            api.usage_count(usage, "cache_creation_input_tokens"),
-        )
-        counted = super().usage(reply)
-        return counted | {"prompt_tokens": counted["prompt_tokens"] + read + written, "cached_tokens": read}
-
     def stream(self, hidden: Collection[str]) -> MessageStream:
         return MessageStream(hidden)
 
@@ -98,7 +88,7 @@ class MessageStream(api.ReplyEvents):
             self._message |= api.dict_or_empty(event.get("delta"))
             if usage := api.dict_or_empty(event.get("usage")):
                 self._message["usage"] = api.dict_or_empty(self._message.get("usage")) | usage
-                self._output += api.usage_count(usage, "output_tokens")
+                self._output += api.positive_int(usage.get("output_tokens"))
             self._held.append(event)
             return []
         if not str(kind).startswith("content_block_"):

@@ -14,7 +14,7 @@ from lossless.errors import NotFound
 from lossless.formats.reading import is_blob
 from lossless.ingest.window import count_system_head
 from lossless.maintenance.engine_parts import model_name
-from lossless.model.budget import MINIMUM_SHARE, budget_tokens
+from lossless.model.budget import HistoryBudget, budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS, openai_tools
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
-    from lossless.model.budget import HistoryBudget
     from lossless.model.conversations import Session, SessionRef
     from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
@@ -110,23 +109,6 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLong | None:
     return None, None
 
 
-#: When space is short, the reply is assumed to get all but one in N parts, whatever the request says.
-_REPLY_LEAVES = 4
-
-
-def conversation_budget(window: int, reply: int = 0, overhead: int = 0) -> tuple[int, int, str]:
-    """The tokens left in a window besides the reply and all else: tools, and what is not in the messages.
-
-    The conversation gets some in any case: by how many they exceed what is available, and why, is told, too.
-    """
-    remaining, minimum = window - reply - overhead, max(1, window // MINIMUM_SHARE)
-    if remaining >= minimum:
-        return remaining, 0, ""
-    budget = max(window - min(reply, window - window // _REPLY_LEAVES) - overhead, minimum)
-    why = f"tools and system prompt take {overhead:,} and the reply may take {reply:,} of {window:,} tokens"
-    return budget, budget - remaining, why
-
-
 def overhead_tokens(system: str | None = None, tools: Iterable[Any] = ()) -> int:
     """The tokens of a system prompt and tool definitions, each as its JSON."""
     defined = list(tools)
@@ -151,8 +133,8 @@ _SHORTEST = 64
 _NAMES = frozenset(
     ("role", "type", "id", "call_id", "tool_call_id", "tool_use_id", "toolCallId", "status", "signature")
 )
-#: Shorter texts are measured once while they are in a cache of this size.
-_SHORT, _REMEMBERED = 4_096, 2_048
+#: The sizes of so many messages are remembered.
+_REMEMBERED = 32_768
 
 
 def window_tokens(window: Iterable[Raw]) -> int:
@@ -161,17 +143,21 @@ def window_tokens(window: Iterable[Raw]) -> int:
 
 
 def message_tokens(message: Raw) -> int:
+    """The tokens of one message as it is sent, measured once: hosts send the same ones repeatedly."""
     role, content = message.get("role"), message.get("content")
-    if len(message) == 2 and type(role) is str and type(content) is str and len(content) < _SHORT:
-        return _text_tokens(role, content)
-    message = render.without_carried(message)
-    text = render.item_json(message)
-    key = (len(text), hash(text))
+    text = ""
+    if len(message) == 2 and type(role) is str and type(content) is str:
+        key = (len(content), hash((role, content)))
+    else:
+        message = render.without_carried(message)
+        text = render.item_json(message)
+        key = (len(text), hash(text))
     known = _sizes.get(key)
     if known is None:
         while len(_sizes) >= _REMEMBERED:
             _sizes.pop(next(iter(_sizes)), None)
-        known = _sizes[key] = _dense_tokens(message, render.item_tokens(message, text))
+        tokens = render.item_tokens(message, text or render.item_json(message))
+        known = _sizes[key] = _dense_tokens(message, tokens)
     return known
 
 
@@ -193,15 +179,8 @@ def _texts(value: Any, key: str = "") -> Iterator[str]:
             yield from _texts(item, key)
 
 
-#: Tokens of messages by the length and hash of their JSON: hosts send the same ones repeatedly.
+#: Tokens of messages by the length and hash of their words, or of their JSON.
 _sizes: dict[tuple[int, int], int] = {}
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _text_tokens(role: str, content: str) -> int:
-    """The tokens of a message of one text; cached, as hosts send the same ones repeatedly."""
-    message = {"role": role, "content": content}
-    return _dense_tokens(message, render.item_tokens(message, render.item_json(message)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +204,7 @@ class PromptLimits:
     def capacity(self, who: SessionRef) -> int:
         """The tokens that messages of a session may use."""
         if self.engine.browse.find(who) is None:
-            return conversation_budget(self.size, self.reply or 0, self.overhead)[0]
+            return HistoryBudget(self.size, self.overhead, reply=self.reply or 0).tokens
         return self.history(who).tokens
 
     def store(self, session: Session, **turn: Any) -> AppendReport:

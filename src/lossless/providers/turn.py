@@ -5,22 +5,21 @@ With the history `append` a request has only new messages, and a repeated reques
 
 from __future__ import annotations
 
-import json
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.context.render import RECALL_POLICY
 from lossless.errors import BadInput, BadMessage
 from lossless.ingest import events as incoming
 from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
+from lossless.llm.response import parse_usage
+from lossless.model.budget import HistoryBudget
 from lossless.model.messages import ModelIdentity
 from lossless.providers.api import Raw, dicts_in, text_of
 from lossless.providers.token_limits import (
     PromptLimits,
-    conversation_budget,
     holds_payload,
     known_window,
     overhead_tokens,
@@ -95,10 +94,6 @@ class TurnRecorder:
         turn.open()
         return turn
 
-    def conversation_budget_of(self, body: Raw, overhead: int) -> tuple[int, int, str]:
-        """The conversation's share of the model's window, besides so many other tokens; what is over it, and why."""
-        return conversation_budget(self.size(body), self.reply(body), overhead)
-
     def reply(self, body: Raw) -> int:
         """The tokens reserved for the reply: what replies have needed, at most what the request allows."""
         return self.engine.host.reply_reserve(self.session, self.size(body), self.dialect.most_output(body))
@@ -166,11 +161,10 @@ class Turn:
         may_add = keeping.tools != "never" and dialect.may_call(self.body) and bool(tools)
         self._window_size, self._reply = keeping.size(self.body), keeping.reply(self.body)
         if keeping.tools == "auto":
-            share = keeping.conversation_budget_of(self.body, self._overhead + ours)[0]
-            may_add = may_add and share >= self._window_size // _TOOLS_LEAVE
+            may_add = may_add and self._share(self._overhead + ours).tokens >= self._window_size // _TOOLS_LEAVE
         ours = ours if may_add else 0
-        self.budget, over, why_over = keeping.conversation_budget_of(self.body, self._overhead + ours)
-        self._total_overhead, self._may_recall = self._overhead + ours, may_add
+        share = self._share(self._overhead + ours)
+        self.budget, self._total_overhead, self._may_recall = share.tokens, self._overhead + ours, may_add
         try:
             report = self._store()
         except BadMessage as error:
@@ -187,11 +181,15 @@ class Turn:
             self.hidden = frozenset(name for tool in tools for name in dialect.tool_names({"tools": [tool]}))
             self.stream = dialect.stream(self.hidden)
         else:
-            _, over, why_over = keeping.conversation_budget_of(self.body, self._overhead)
-        if over:
-            self.over += over
-            self.why_over = "; ".join(filter(None, (why_over, self.why_over)))
+            share = self._share(self._overhead)
+        if share.over:
+            self.over += share.over
+            self.why_over = "; ".join(filter(None, (share.why_over, self.why_over)))
         self._with_recall()
+
+    def _share(self, overhead: int) -> HistoryBudget:
+        """The conversation's share of the model's window, besides so many other tokens and the reply."""
+        return HistoryBudget(self._window_size, overhead, reply=self._reply)
 
     def _with_recall(self) -> None:
         dialect, body = self.keeping.dialect, self._bare
@@ -347,7 +345,7 @@ class Turn:
         is_enough = self.rounds > _ROUNDS or limit < _LEAST_ANSWER
         engine, session = self.keeping.engine, self.keeping.session
         texts = (
-            _ENOUGH if is_enough else recall_result(engine, session, call.name, call_arguments(call), limit).text
+            _ENOUGH if is_enough else recall_result(engine, session, call.name, call.arguments, limit).text
             for call in calls
         )
         self._recalled.append((reply, list(zip(calls, texts, strict=True))))
@@ -364,9 +362,10 @@ class Turn:
         keeping, dialect = self.keeping, self.keeping.dialect
         if self.not_kept is not None or self._whole is None:
             return
-        messages, usage = dialect.reply_messages(self._whole), dialect.usage(reply)
-        prompt = 0 if self.rounds else usage["prompt_tokens"]
-        counted = usage if prompt > 0 else {"output_tokens": usage["output_tokens"]}
+        messages, usage = dialect.reply_messages(self._whole), parse_usage(reply)
+        prompt, counted = 0 if self.rounds else usage.input_tokens, {"output_tokens": usage.output_tokens}
+        if prompt > 0:
+            counted |= {"prompt_tokens": prompt, "cached_tokens": usage.cache_read}
         is_added = keeping.history == "append" or dialect.knows_history(self.body)
         report = self._limits.store(
             keeping.session,
@@ -386,11 +385,3 @@ def _recall(kind: type[ProviderAPI], brought: frozenset[str]) -> tuple[tuple[Raw
     dialect = kind()
     tools = [tool for tool in dialect.tools() if not dialect.tool_names({"tools": [tool]}) & brought]
     return tuple(tools), overhead_tokens(RECALL_POLICY, tools)
-
-
-def call_arguments(call: ToolCall) -> Any:
-    """The arguments as an object; text that is not JSON stays text."""
-    if isinstance(call.input, str):
-        with suppress(ValueError, RecursionError):
-            return json.loads(call.input or "{}")
-    return call.input

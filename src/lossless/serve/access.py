@@ -7,6 +7,7 @@ import hashlib
 import hmac
 import os
 import secrets
+import socket
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
@@ -158,6 +159,20 @@ def is_loopback(host: str) -> bool:
     except ValueError:
         return False
     return name in _LOOPBACK
+
+
+def listen(port: int) -> socket.socket:
+    """A socket that listens on 127.0.0.1, so that a client can connect as soon as it has the address."""
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind(("127.0.0.1", port))
+        listening.listen(64)
+    except OSError as error:
+        listening.close()
+        hint = "if the same server runs there already, use that one; else choose another port with --port"
+        raise BadInput(f"port {port} cannot be used: {error.strerror}; {hint}") from error
+    return listening
 
 
 def load_proxy_token(path: Path | None = None, env: Mapping[str, str] = os.environ) -> tuple[str, str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hmac
 import re
-import socket
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from urllib.parse import unquote
@@ -25,6 +25,7 @@ from lossless.model.conversations import Session
 from lossless.model.records import PageStart
 from lossless.model.times import state_time
 from lossless.recall.tools import error_result
+from lossless.serve.access import listen
 from lossless.serve.archive_tools import tool_table
 
 if TYPE_CHECKING:
@@ -215,8 +216,6 @@ async def _get_prompt(_ctx: _Context, params: types.GetPromptRequestParams) -> t
 
 # --- HTTP, for programs on this machine: loopback only, behind a token, for known hosts and origins -------
 
-HOST = "127.0.0.1"
-PORT = 4878
 PATH = "/mcp"
 #: How much of a request is read that is refused.
 _READ_BYTES = 1 << 20
@@ -252,23 +251,12 @@ def make_app(archive: ArchiveTools, token: str, port: int) -> ASGIApp:
     return require_token(app, token)
 
 
-def serve_http(archive: ArchiveTools, token: str, port: int = PORT, *, ready: Callable[[str], None]) -> None:
+def serve_http(archive: ArchiveTools, token: str, port: int, *, ready: Callable[[str], None]) -> None:
     """Serve until interrupted; port 0 takes a free one. `ready` gets the address."""
     import uvicorn
 
-    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind((HOST, port))
-        listener.listen(64)
-    except OSError as error:
-        listener.close()
-        raise BadInput(f"port {port} cannot be used: {error.strerror}; choose another with --port") from error
-    number = int(listener.getsockname()[1])
-    config = uvicorn.Config(make_app(archive, token, number), log_level="warning", access_log=False, ws="none")
-    ready(f"http://{HOST}:{number}{PATH}")
-    try:
-        uvicorn.Server(config).run(sockets=[listener])
-    finally:
-        listener.close()
-        archive.close()
+    with listen(port) as listening, closing(archive):
+        number = int(listening.getsockname()[1])
+        config = uvicorn.Config(make_app(archive, token, number), log_level="warning", access_log=False, ws="none")
+        ready(f"http://127.0.0.1:{number}{PATH}")
+        uvicorn.Server(config).run(sockets=[listening])

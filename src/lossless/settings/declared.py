@@ -12,6 +12,7 @@ from typing import Final, Literal
 
 from lossless.settings.model_rules import OVERRIDES, PRICES, ROUTES, SCOPES, ContextThresholdOverride, ModelPrice, Route
 from lossless.settings.setting import (
+    ARCHIVE_PATH,
     BLANKABLE_PATH,
     PATH,
     TEXT,
@@ -45,7 +46,7 @@ class Settings:
     database_path: str | None = storage(
         None,
         "The archive: a file.",
-        PATH,
+        ARCHIVE_PATH,
         aliases=(SettingAlias("dbPath", wins=True),),
         derived="the one that exists, else `<state>/lcm.db` with OpenClaw, else in the data folder",
     )

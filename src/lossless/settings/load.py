@@ -366,12 +366,11 @@ def load(
         if value is not UNSET:
             values[setting.attribute] = value
     if database:
-        values["database_path"] = places.expand(database)
+        values["database_path"] = settings_by_key()["databasePath"].check(places.expand(database), "--db")
         sources["databasePath"] = SettingSource("option", "--db")
     values["database_path"] = values.get("database_path") or str(places.default_archive)
-    is_address = "://" in values["database_path"]
     values["timezone"] = values.get("timezone") or places.time_zone
-    folder = payload_folder(places.state_dir / ARCHIVE_NAME if is_address else values["database_path"])
+    folder = payload_folder(values["database_path"])
     values["large_files_dir"] = values.get("large_files_dir") or str(folder)
     _warn_of_variables(places.env, notices)
     return LoadedSettings(Settings(**values), sources, tuple(notices), path, given)

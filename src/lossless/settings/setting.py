@@ -276,10 +276,11 @@ def _is_utf8(text: str) -> bool:
 _UTF8_TEXT = ("string", "a text that UTF-8 can carry", _is_utf8)
 #: Any text; for `BLANKABLE_TEXT` a blank environment variable means "empty", not "not set".
 TEXT, BLANKABLE_TEXT = TextValue(*_UTF8_TEXT), TextValue(*_UTF8_TEXT, "")
-#: A file, a folder or the address of a database. `~` stands for the home folder.
+#: A file or a folder. `~` stands for the home folder.
 PATH, BLANKABLE_PATH = (
     TextValue("path", "a path", lambda text: bool(text.strip()) and "\0" not in text, blank) for blank in (UNSET, None)
 )
+ARCHIVE_PATH = TextValue("path", "a path of a file, not an address", lambda text: PATH.test(text) and "://" not in text)
 TIME_ZONE = TextValue("time zone", "an IANA time zone such as Europe/Berlin", is_time_zone, is_lenient=True)
 
 

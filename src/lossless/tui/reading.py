@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import io
 import json
-from contextlib import suppress
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
@@ -33,7 +32,6 @@ _TELLING = ("command", "cmd", "file_path", "path", "query", "pattern", "url", "q
 #: Longer code is shown without colours; deeper nesting as it was typed.
 _CODE_CHARS, _NESTING = 8_000, 15
 _INDENT = 2
-_JSON_CHARS = 200_000
 _CODE_THEMES = {True: "one-dark", False: "xcode"}
 _CODE_GROUNDS = {"one-dark": "#1e232b", "xcode": "#f1f1ed"}
 _NO_RULES = ("html_block", "html_inline", "entity", "reference", "image")
@@ -137,7 +135,7 @@ def parts_view(
 def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bool, limit: int) -> list[RenderableType]:
     match part:
         case ToolCall():
-            arguments = _parsed(part.input)
+            arguments = part.arguments
             shown = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, indent=2)
             body = _code(clip_text(shown, limit), "json", _CODE_THEMES[is_dark])
             return _fold(part.name, call_summary(arguments), body, NOTICE, is_open=is_open)
@@ -156,13 +154,6 @@ def _folding(part: Part, tools: Mapping[str, str], *, is_dark: bool, is_open: bo
             return [RichText(f"({one_line(part.type)})", "dim")]
         case _:
             return []
-
-
-def _parsed(arguments: Json) -> Json:
-    if isinstance(arguments, str) and len(arguments) <= _JSON_CHARS:
-        with suppress(ValueError, RecursionError):
-            arguments = json.loads(arguments)
-    return arguments
 
 
 def _fold(title: str, summary: str, body: RenderableType, colour: str, *, is_open: bool) -> list[RenderableType]:

@@ -76,15 +76,6 @@ def clip_text(text: str, limit: int = MAX_CHARS) -> str:
     return f"{make_visible(text[:limit])}\n\n… {len(text) - limit:,} more characters"
 
 
-def split_text(text: str, limit: int = MAX_CHARS) -> list[str]:
-    """A text in pieces that can be drawn at once; one piece, if only an empty one.
-
-    >>> split_text("abcde", 2)
-    ['ab', 'cd', 'e']
-    """
-    return [make_visible(text[at : at + limit]) for at in range(0, max(1, len(text)), limit)]
-
-
 def text_cell(text: str, style: str = "") -> Text:
     """A text for a table or a tree; brackets in it are brackets."""
     from rich.text import Text

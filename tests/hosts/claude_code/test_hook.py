@@ -201,9 +201,6 @@ def test_a_name_from_long_ago_gets_a_cue_too(claude: Claude) -> None:
         assert conversation is not None
         known: dict[str, object] = {**reference_entry(engine, conversation.id), "conversationId": conversation.id}
         engine.append(session, [{"role": "user", "content": "A new_name, spoken of after the compaction."}])
-    names = known["names"]
-    assert isinstance(names, dict)
-    assert "ERR-10005" not in names
     text = prompt_cue("What became of ERR-10005, src/queue_7.py, every_where, new_name and err-10009?", known)
     assert "ERR-10005 (msg#6); src/queue_7.py (msg#8)." in text
     assert prompt_cue("ERR-10005", known | {"archive": str(claude.home / "nowhere.db")}) == ""

@@ -78,12 +78,8 @@ def test_what_the_room_is_for() -> None:
     assert reference_text(standing, 20) == ""
 
 
-def test_a_cue_names_what_the_archive_has() -> None:
-    known: dict[str, object] = {"names": {"src/queue.py": "msg#3", "ERR-4000": "msg#1, msg#2"}}
-    text = prompt_cue("Look at src/queue.py, and (ERR-4000).", known)
-    assert "src/queue.py (msg#3); ERR-4000 (msg#1, msg#2)" in text
-    assert prompt_cue("Look at it.", known) == ""
-    assert prompt_cue("ERR-4000", {}) == ""
+def test_without_an_archive_there_is_no_cue() -> None:
+    assert prompt_cue("ERR-4000", {}) == prompt_cue("Look at it.", {"archive": "a", "conversationId": 1}) == ""
 
 
 PLANS = st.recursive(
@@ -108,6 +104,6 @@ def test_lists_of_work_of_both_hosts() -> None:
     assert list(listed_work(ToolCall("c", "update_plan", plan))) == [("pending", "C"), ("pending", "D")]
 
 
-@given(st.text(max_size=500), st.dictionaries(st.text(min_size=1), st.text() | st.integers(), max_size=5))
-def test_no_prompt_and_no_note_breaks_a_cue(prompt: str, names: dict[str, object]) -> None:
-    assert isinstance(prompt_cue(prompt, {"names": names}), str)
+@given(st.text(max_size=500), st.dictionaries(st.sampled_from(["archive", "through", "conversationId"]), st.integers()))
+def test_no_prompt_and_no_note_breaks_a_cue(prompt: str, known: dict[str, object]) -> None:
+    assert prompt_cue(prompt, known) == ""

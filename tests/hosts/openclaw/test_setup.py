@@ -118,9 +118,9 @@ def test_again_changes_nothing_and_the_way_back_leaves_no_trace(tmp_path: Path) 
     assert json.loads(path.read_text())["plugins"]["entries"]["lossless"]["config"]["python"] == sys.executable
     again = json.loads(run.invoke(cli, arguments).stdout)["data"]
     assert (again["changes"], again["files"][0]["change"]) == ([], "unchanged")
-    assert run.invoke(cli, [*arguments, "--uninstall"]).exit_code == 0
-    assert json.loads(path.read_text()) == before
-    assert run.invoke(cli, ["uninstall", "openclaw", "--state-dir", str(tmp_path)]).exit_code == 0
+    for _again in range(2):
+        assert run.invoke(cli, ["uninstall", "openclaw", "--state-dir", str(tmp_path)]).exit_code == 0
+        assert json.loads(path.read_text()) == before
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,6 @@ from lossless.settings.json5 import parse_json5
 PLUGIN = Path(__file__).parents[3] / "bridges" / "openclaw"
 NOW = datetime(2026, 7, 1, tzinfo=UTC)
 SCHEMA = manifest.manifest()["configSchema"]
-#: All that the small checker knows of JSON Schema.
-KEYWORDS = {
-    *("type", "properties", "additionalProperties", "required", "minProperties"),
-    *("items", "enum", "minimum", "maximum", "deprecated"),
-}
-
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5000) | st.floats() | st.sampled_from(["", "auto", "rotate", "model"]),
     lambda inner: (
@@ -79,14 +73,13 @@ def test_only_settings_that_the_host_accepts_are_taken_over_and_the_rest_is_name
     assert entries["lossless"]["config"].keys() == {"python", "freshTailCount", "autoRotateSessionFiles"}
     assert entries["lossless"]["config"]["autoRotateSessionFiles"] == {"enabled": True}
     assert entries["lossless-claw"]["config"] == old
-    assert manifest.matches_schema(SCHEMA, entries["lossless"]["config"])
     place = "plugins.entries.lossless-claw.config"
     assert said == [
         f"{place}.anOldKey is not taken over: there is no such setting",
-        f"{place}.leafChunkTokens is not taken over: it must be of type integer, minimum 1",
-        f"{place}.contextThreshold is not taken over: it must be of type number, minimum 0, maximum 1",
+        f"{place}.leafChunkTokens is not taken over: it must be a whole number of at least 1",
+        f"{place}.contextThreshold is not taken over: it must be a number from 0 to 1",
         f"{place}.autoRotateSessionFiles.colour is not taken over: there is no such setting",
-        f"{place}.fallbackProviders is not taken over: it must be of type array",
+        f"{place}.fallbackProviders is not taken over: it must be an object with both provider and model",
     ]
 
 
@@ -100,22 +93,12 @@ def test_a_person_at_a_terminal_reads_what_is_not_taken_over(tmp_path: Path) -> 
 def test_what_is_taken_over_is_what_the_schema_accepts(config: dict[str, Any]) -> None:
     jsonschema = pytest.importorskip("jsonschema")
     part, refused = manifest.accepted_config(config)
-    assert manifest.matches_schema(SCHEMA, part)
     assert not list(jsonschema.Draft202012Validator(SCHEMA).iter_errors(part))
-    if not refused:
-        assert part == config
     for key, value in config.items():
-        known = SCHEMA["properties"].get(key)
-        if known is not None and "nan" not in repr(value) and "inf" not in repr(value):
-            assert manifest.matches_schema(known, value) == jsonschema.Draft202012Validator(known).is_valid(value)
-
-
-def test_the_schema_says_nothing_that_is_not_looked_at() -> None:
-    def keywords(schema: dict[str, Any]) -> set[str]:
-        inner = [*schema.get("properties", {}).values(), *([schema["items"]] if "items" in schema else [])]
-        return set(schema).union(*map(keywords, inner))
-
-    assert keywords(SCHEMA) <= KEYWORDS
+        is_blank = value in (None, "") or (
+            isinstance(value, dict) and not any(one is not None for one in value.values())
+        )
+        assert is_blank or key in part or any(one.partition(".")[0] == key for one in refused)
 
 
 # --- what is switched on and off ------------------------------------------------------------------

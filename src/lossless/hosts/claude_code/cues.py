@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: How much of a prompt is looked at; a pasted log is not a question.
 _PROMPT_CHARS = 20_000
 _MAX_NAMES = 5
 #: A name in more messages than this leads nowhere; of the others so many are told.
-MAX_MESSAGES, _PLACES = 12, 3
+_MAX_MESSAGES, _PLACES = 12, 3
 #: How many names of a prompt are looked up in the archive.
 _LOOKED_UP = 12
 _NAME = re.compile(r"[\w~][\w./@+-]{2,79}")
-#: What a name looks like that is not written down: snake_case, a/path, ERR-4597, file.py, camelCase.
+#: What a name looks like: snake_case, a/path, ERR-4597, file.py, camelCase.
 _TELLING = re.compile(
     r"\w*[^\W_]_[^\W_].*|.*\w/\w.*|[A-Za-z]{2,12}-\d{2,12}|[\w-]+\.(?:[a-z]{1,5}|[a-z]\w{1,3})|[A-Za-z]*[a-z0-9][A-Z][a-z0-9]\w*"
 )
 
 
 def prompt_cue(prompt: str, known: dict[str, object]) -> str:
-    """What the archive has about names in a prompt; '' when there is nothing to say."""
-    names = known.get("names")
-    written = names if isinstance(names, dict) else {}
+    """What the archive has about names in a prompt, by its index; '' when there is nothing to say."""
     words = dict.fromkeys(word.rstrip(".-/+") for word in _NAME.findall(prompt[:_PROMPT_CHARS]))
-    found = {word: ids for word in words if isinstance(ids := written.get(word), str)}
-    if len(found) < _MAX_NAMES:
-        found |= _looked_up([word for word in words if word not in found and looks_like_name(word)][:_LOOKED_UP], known)
-    if not found:
+    names, place = [word for word in words if looks_like_name(word)][:_LOOKED_UP], _compacted_part(known)
+    if not names or place is None:
         return ""
-    shown = [word for word in words if word in found][:_MAX_NAMES]
-    listed = "; ".join(f"{name} ({found[name]})" for name in shown)
+    from lossless.recall.mentions import find_mentions
+
+    archive, conversation_id, through = place
+    found = find_mentions(archive, conversation_id, names, through=through, limit=_MAX_MESSAGES + 1)
+    few = [(name, ids) for name, ids in found.items() if 0 < len(ids) <= _MAX_MESSAGES][:_MAX_NAMES]
+    if not few:
+        return ""
+    listed = "; ".join(f"{name} ({', '.join(f'msg#{id_}' for id_ in ids[:_PLACES])})" for name, ids in few)
     return (
         f"Spoken of earlier in this session, before its context was compacted: {listed}. "
         "lcm_describe opens these messages word for word; lcm_recall finds more."
@@ -49,22 +47,6 @@ def looks_like_name(word: str) -> bool:
     [False, False, False]
     """
     return len(word) >= 4 and _TELLING.fullmatch(word) is not None
-
-
-def message_references(message_ids: Sequence[int]) -> str:
-    """The first of some messages, as the tools open them."""
-    return ", ".join(f"msg#{id_}" for id_ in message_ids[:_PLACES])
-
-
-def _looked_up(names: list[str], known: dict[str, object]) -> dict[str, str]:
-    """Where the archive has names that were not written down, by its index, up to the compaction."""
-    if not names or (place := _compacted_part(known)) is None:
-        return {}
-    from lossless.recall.mentions import find_mentions
-
-    archive, conversation_id, through = place
-    found = find_mentions(archive, conversation_id, names, through=through, limit=MAX_MESSAGES + 1)
-    return {name: message_references(ids) for name, ids in found.items() if 0 < len(ids) <= MAX_MESSAGES}
 
 
 def _compacted_part(known: dict[str, object]) -> tuple[str, int, int] | None:

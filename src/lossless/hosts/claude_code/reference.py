@@ -4,16 +4,11 @@ summaries, within a number of tokens. What does not fit is named by its id.
 
 from __future__ import annotations
 
-import json
 import re
-from collections import defaultdict
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.context.run import cue_terms, looks_secret
-from lossless.hosts.claude_code.cues import MAX_MESSAGES, message_references
 from lossless.model.context import SummaryItem
 from lossless.model.times import state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
@@ -23,7 +18,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.maintenance.browse import Browse
-    from lossless.model.messages import Json, Message, ToolCall, ToolResult
+    from lossless.model.messages import JsonObject, Message, ToolCall, ToolResult
     from lossless.model.records import MessageRow
 
 #: Shares of the budget: the newest request, then open work, pins, the last answer, earlier requests; summaries get the
@@ -146,7 +141,7 @@ def tasks_after(messages: Iterable[Message]) -> list[tuple[str, str]]:
 def _after(found: AgentTasks, call: ToolCall, result: ToolResult) -> AgentTasks:
     if call.name == "TaskList":
         return _listed_tasks(found, result.text)
-    given = parse_input(call.input)
+    given = call.arguments
     if not isinstance(given, Mapping):
         return found
     subject = _words(given, "subject")
@@ -168,18 +163,9 @@ def _listed_tasks(found: AgentTasks, text: str) -> AgentTasks:
     return tasks if len(named) == len(lines) else found | tasks
 
 
-def _words(given: Mapping[object, object], name: str) -> str:
+def _words(given: JsonObject, name: str) -> str:
     value = given.get(name)
     return " ".join(value.split()) if isinstance(value, str) else ""
-
-
-def parse_input(given: Json) -> object:
-    """An input as it was meant: Codex sends it as a JSON text."""
-    if not isinstance(given, str):
-        return given
-    with suppress(ValueError, RecursionError):
-        return json.loads(given)
-    return None
 
 
 #: The tools that replace the whole list at each call: Claude Code's, Codex's, and those of their kin.
@@ -211,8 +197,8 @@ def open_work(browse: Browse, conversation_id: int) -> Quotation | None:
 
 def listed_work(call: ToolCall) -> Iterator[tuple[str, str]]:
     """What a call puts on the list, with the state of each; nothing of what is no list."""
-    given = parse_input(call.input)
-    listed = next((given[name] for name in _LISTS if name in given), None) if isinstance(given, dict) else None
+    given = call.arguments
+    listed = next((given[name] for name in _LISTS if name in given), None) if isinstance(given, Mapping) else None
     for item in listed if isinstance(listed, list) else []:
         if not isinstance(item, dict):
             continue
@@ -225,8 +211,6 @@ def listed_work(call: ToolCall) -> Iterator[tuple[str, str]]:
 #: How far back requests are looked for, and how many are told.
 _LOOKED_AT, _REQUESTS = 60, 6
 _SUMMARIES = 12
-#: Names are gathered from so many of the newest messages; older ones are looked up when a prompt names them.
-_NAMED, _NAMES, _NAMES_A_MESSAGE = 2_000, 2_000, 8
 #: What hosts put where words would be: commands, their output, instructions, a summary of their own, fillers.
 _NOT_SAID = re.compile(
     r"\s*(?:<[a-z]+(?:[-_][a-z]+)+>|\[Request interrupted|Caveat: The messages below|# AGENTS\.md"
@@ -257,18 +241,6 @@ def read_state(browse: Browse, conversation_id: int) -> ConversationState:
 def is_spoken(row: MessageRow) -> bool:
     """Whether a person or a model said this: no tool's call or answer, and nothing that a host made up."""
     return not row.tools and bool(row.content.strip()) and _NOT_SAID.match(row.content) is None
-
-
-def spoken_names(browse: Browse, conversation_id: int) -> dict[str, str]:
-    """Identifiers and paths that were spoken of, with the messages that open them; the newest are kept."""
-    page = browse.messages(conversation_id, _NAMED, roles=("user", "assistant"))
-    found: defaultdict[str, list[int]] = defaultdict(list)
-    for row in page.rows:
-        for name in cue_terms(row.content, limit=_NAMES_A_MESSAGE):
-            if " " not in name and len(name) >= 4 and not looks_secret(name):
-                found[name].append(row.message_id)
-    telling = [(name, ids) for name, ids in found.items() if len(ids) <= MAX_MESSAGES]
-    return {name: message_references(ids) for name, ids in telling[:_NAMES]}
 
 
 def _quoted(row: MessageRow) -> Quotation:

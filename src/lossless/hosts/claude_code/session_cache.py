@@ -1,7 +1,7 @@
 """What a worker writes down for the next hook of a session: one small file, readable by its owner only.
 
-It saves a hook from opening the archive: how far the transcript was read, what to say after a compaction, which
-names lead back to what was compacted away. It is a cache: without it hooks are slower, and nothing is lost.
+It saves a hook from opening the archive: how far the transcript was read, and what to say after a compaction. It is a
+cache: without it hooks are slower, and nothing is lost.
 """
 
 from __future__ import annotations

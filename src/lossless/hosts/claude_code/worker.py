@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, LosslessError
+from lossless.errors import LosslessError
 from lossless.hosts.claude_code import session_cache
 from lossless.ingest import sessions
 from lossless.ingest.transcripts.entries import message_entries
@@ -125,12 +125,11 @@ def _has_forgotten(event: dict[str, Any]) -> bool:
 
 def reference_entry(engine: Engine, conversation_id: int) -> dict[str, object]:
     """What the host is told about a conversation whose context it compacts."""
-    from lossless.hosts.claude_code.reference import read_state, reference_text, spoken_names
+    from lossless.hosts.claude_code.reference import read_state, reference_text
 
     return {
         "reference": reference_text(read_state(engine.browse, conversation_id), REFERENCE_TOKENS),
         "referenceAt": time.time(),
-        "names": spoken_names(engine.browse, conversation_id),
         "archive": engine.browse.path,
         "through": engine.browse.newest_message_id(conversation_id),
     }
@@ -207,10 +206,7 @@ def _open() -> Engine:
     from lossless.settings.load import load
 
     loaded = load(os.environ.get(session_cache.CONFIG_VARIABLE) or None, cwd=Path.home())
-    path = loaded.settings.database_path or "lcm.db"
-    if "://" in path:
-        raise BadInput("databasePath must be a file: hooks cannot use a server")
-    return open_engine(path, loaded.settings, background=False)
+    return open_engine(settings=loaded.settings, background=False)
 
 
 def _answer(answer: dict[str, object]) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lossless import __version__
+from lossless.errors import BadSetting
 from lossless.recall.tools import TOOLS
+from lossless.settings.load import HOST_CONFIG_NAME, group_spellings, key_spellings, settings_by_key
 from lossless.settings.page import manifest_schema
+from lossless.settings.setting import UNSET
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 PLUGIN_ID = "lossless"
 CONTROL = "lcm-control"
@@ -43,44 +48,28 @@ def manifest() -> dict[str, Any]:
 
 
 def accepted_config(config: dict[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
-    """The part of a config that the host accepts from us, and for each other key why it does not."""
+    """The settings in a config, written as the host accepts them from us; for each other key why it is left out."""
+    part: dict[str, Any] = {}
     refused: dict[str, str] = {}
-    return _part(manifest()["configSchema"], config, "", refused), refused
+    for key, value in _by_key(config):
+        setting = settings_by_key().get(key)
+        if setting is None or setting.env_only:
+            refused[key] = "it has no effect any more" if key in key_spellings() else "there is no such setting"
+            continue
+        try:
+            read = setting.read(value, HOST_CONFIG_NAME)
+        except BadSetting as error:
+            refused[key] = f"it must be {error.allowed}"
+            continue
+        if read is not UNSET:
+            *outer, last = key_spellings()[key].split(".")
+            (part.setdefault(outer[0], {}) if outer else part)[last] = setting.dump(read)
+    return part, refused
 
 
-def _part(schema: dict[str, Any], value: dict[str, Any], inside: str, refused: dict[str, str]) -> dict[str, Any]:
-    part = {}
-    for key, item in value.items():
-        known = schema["properties"].get(key)
-        if known is None:
-            refused[inside + key] = "there is no such setting"
-        elif known["type"] == "object" and isinstance(item, dict):
-            part[key] = _part(known, item, f"{inside}{key}.", refused)
-        elif matches_schema(known, item):
-            part[key] = item
+def _by_key(config: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, item in config.items():
+        if name in group_spellings() and isinstance(item, dict):
+            yield from ((f"{name}.{inner}", value) for inner, value in item.items())
         else:
-            limits = [f"{name} {known[name]}" for name in ("enum", "minimum", "maximum") if name in known]
-            refused[inside + key] = f"it must be of type {', '.join([known['type'], *limits])}"
-    return part
-
-
-def matches_schema(schema: dict[str, Any], value: object) -> bool:
-    """Whether a value is what a schema of the manifest asks for."""
-    kind = schema["type"]
-    if kind in ("integer", "number"):
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            return False
-        is_of_type = kind == "number" or value == math.floor(value)
-    else:
-        is_of_type = isinstance(value, {"string": str, "boolean": bool, "array": list, "object": dict}[kind])
-    if not is_of_type or value not in schema.get("enum", [value]):
-        return False
-    if isinstance(value, list):
-        return all(matches_schema(schema["items"], item) for item in value)
-    if isinstance(value, dict):
-        known = schema["properties"]
-        is_whole = value.keys() >= set(schema.get("required", ())) and len(value) >= schema.get("minProperties", 0)
-        return is_whole and all(key in known and matches_schema(known[key], item) for key, item in value.items())
-    if isinstance(value, int | float):
-        return bool(schema.get("minimum", value) <= value <= schema.get("maximum", value))
-    return True
+            yield name, item

@@ -135,11 +135,8 @@ class Service:
         if self._bridge is None:
             can = call.params.get("capabilities")
             can = can if isinstance(can, dict) else {}
-            path = loaded.settings.database_path or ""
-            if "://" in path:
-                raise BadInput("databasePath must be a file: this plugin cannot use a server")
             complete = host_model(self._peer, loaded.settings) if can.get("llm") is True else None
-            engine, has_subagents = open_engine(path, loaded.settings, complete), can.get("subagents") is True
+            engine, has_subagents = open_engine(None, loaded.settings, complete), can.get("subagents") is True
             host, folder = text_param(call.params, "host") or "", text_param(call.params, "stateDir")
             adds_policy = can.get("promptHook") is not False
             self._bridge = Bridge(engine, self._peer, host, has_subagents, folder, adds_policy)

@@ -11,7 +11,7 @@ from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
 from lossless.tui.screens.page import BackgroundFetch, RowTable, facts_text
-from lossless.tui.text import BLUE, GREEN, NOTICE, RED, clip_text, one_line, split_text, text_cell
+from lossless.tui.text import BLUE, GREEN, NOTICE, RED, clip_text, one_line, text_cell
 
 if TYPE_CHECKING:
     from textual.app import ComposeResult
@@ -26,6 +26,8 @@ T = TypeVar("T")
 _STYLES = {"+": GREEN, "-": RED, "!": NOTICE, "~": BLUE, "@": BLUE}
 _MAX_CONVERSATIONS = 200
 _FRAME_LINES, _LEAST_LINES = 6, 3
+#: A longer text takes seconds to wrap.
+_MAX_CHARS = 1_000_000
 
 
 def diff_text(text: str) -> Text:
@@ -98,38 +100,22 @@ class ConfirmDialog(Dialog[str]):
 
 
 class DetailDialog(Dialog[None]):
-    """One thing as large as the screen, however long its text is: a piece at a time. Or a text with its own colours."""
+    """One thing as large as the screen; or a text with its own colours."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("q,escape,enter,p,z", "dismiss", "Close"),
-        Binding("left_square_bracket", "piece(-1)", "The piece before"),
-        Binding("right_square_bracket", "piece(1)", "The next piece"),
         Binding("g,home", "end(-1)", "Beginning"),
         Binding("G,end", "end(1)", "End"),
     ]
 
     def __init__(self, detail: DetailView, coloured: Text | None = None) -> None:
-        self._detail, self._pieces, self._place = detail, split_text(detail.text), 0
-        super().__init__(*self._shown())
-        self._text = coloured or self._text
-
-    def _shown(self) -> tuple[str, Text, str]:
-        count, text = len(self._pieces), self._pieces[self._place]
-        known = facts_text(self._detail)[1:] if self._place == 0 and self._detail.facts else Text(end="")
-        body = known.append(f"\n\n{text}" if known else text)
-        more = f"   [ ] piece {self._place + 1} of {count}" if count > 1 else ""
-        return self._detail.title, body, f"j/k scroll{more}   q/Esc close"
-
-    def action_piece(self, way: int) -> None:
-        place = min(max(0, self._place + way), len(self._pieces) - 1)
-        if place != self._place:
-            self._place = place
-            self.draw(*self._shown())
+        known, text = facts_text(detail)[1:], clip_text(detail.text, _MAX_CHARS)
+        shown = coloured or known.append(f"\n\n{text}" if known else text)
+        super().__init__(detail.title, shown, "j/k scroll   g/G ends   q/Esc close")
 
     def action_end(self, way: int) -> None:
-        self.action_piece(way * len(self._pieces))
         scroll = self.query_one(VerticalScroll)
-        self.call_after_refresh(scroll.scroll_end if way > 0 else scroll.scroll_home, animate=False)
+        (scroll.scroll_end if way > 0 else scroll.scroll_home)(animate=False)
 
 
 class InputDialog(Dialog[str | None]):

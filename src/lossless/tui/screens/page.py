@@ -172,19 +172,6 @@ _SECONDS_SHOWN = 5
 _MARK_SECONDS = 0.1
 
 
-class LoadingMark(Static):
-    """Says that something is being read, while anything is."""
-
-    def __init__(self) -> None:
-        super().__init__("Loading …", markup=False, id="loading")
-        self._waits = 0
-
-    def count(self, change: int) -> None:
-        """One more, or one less, is waited for."""
-        self._waits += change
-        self.set_class(self._waits > 0, "-on")
-
-
 class BackgroundFetch(Widget):
     """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
 
@@ -209,7 +196,7 @@ class BackgroundFetch(Widget):
 
         async def run() -> None:
             try:
-                found = await (asyncio.to_thread(read) if stays else self._with_mark(read))
+                found = await asyncio.to_thread(read)
             except (LosslessError, OSError) as error:
                 self.complain(str(error))
                 return
@@ -217,23 +204,12 @@ class BackgroundFetch(Widget):
 
         owner = self.app if stays else self
         owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
+        self.set_timer(_MARK_SECONDS, self._mark_loading)
 
-    async def _with_mark(self, read: Callable[[], T]) -> T:
-        marks = list(self.screen.query(LoadingMark))
-        shown: list[LoadingMark] = []
-
-        def show() -> None:
-            for mark in marks:
-                mark.count(1)
-                shown.append(mark)
-
-        timer = asyncio.get_running_loop().call_later(_MARK_SECONDS, show)
-        try:
-            return await asyncio.to_thread(read)
-        finally:
-            timer.cancel()
-            for mark in shown:
-                mark.count(-1)
+    def _mark_loading(self) -> None:
+        """Say that something is being read, while anything is."""
+        is_loading = any(worker.node is not self.app and not worker.is_finished for worker in self.workers)
+        self.screen.query("#loading").set_class(is_loading, "-on")
 
     def complain(self, message: str) -> None:
         """Say what went wrong; not again while it still stands there."""
@@ -247,6 +223,8 @@ class BackgroundFetch(Widget):
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """An unexpected error is a message, too."""
+        if event.worker.is_finished:
+            self._mark_loading()
         if event.state is WorkerState.ERROR and event.worker.error is not None:
             self.complain(unexpected_error(event.worker.error))
 
@@ -303,7 +281,7 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def compose(self) -> ComposeResult:
         with Horizontal(id="head"):
             yield Static(markup=False, id="where")
-            yield LoadingMark()
+            yield Static("Loading …", markup=False, id="loading")
         yield from self.top_panes()
         yield Static(markup=False, id="about", classes="-empty")
         with Container(id="both"):
