@@ -96,6 +96,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("head cut", 1_600_000_658),
         ("time before, sliding", 2_400_007_364),
         ("splits", 2_400_015_365),
+        ("edits, sliding", 2_700_007_748),
         ("time before, sliding", 2_500_000_244),
         ("head cut", 2_500_000_245),
     ],

@@ -12,6 +12,7 @@
   cannot decide that, so it may be a replay, as far as `ambiguous` says.
 - An unknown head in place of two or more rows is the host's own summary: a row, never a version.
 - Missing in front: the window slid, all stays. The system prompt is no anchor; with nothing else in common, all stays.
+  But where it begins with the same very short words as the context, it may as well be another branch from there.
 - The order is the host's.
 """
 
@@ -122,6 +123,9 @@ class Expected:
         for run in _runs(old, here):
             for place in run:
                 old[place].state = _state_of(old, run, place, (first, last), went_on=went_on)
+        if not body and _begin_alike(spoken, old):
+            for unit in old:
+                unit.state = EITHER
         for unit in listed:
             unit.state = KEEP
         self._open_summary(listed, set(old), first)
@@ -137,6 +141,12 @@ class Expected:
                 unit.state = EITHER
             for unit in body[:head]:
                 unit.floating = True
+
+
+def _begin_alike(spoken: list[Unit], old: list[Unit]) -> bool:
+    """Whether a window begins with the same very short words as the context."""
+    first = next((unit.words for unit in old if unit.words.role != "system"), None)
+    return first is not None and first.is_short and bool(spoken) and spoken[0].words.said == first.said
 
 
 def _looks_old(spoken: list[Unit], old: list[Unit], last: int) -> bool:

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.ingest.likeness import is_short
-from lossless.ingest.match import MatchedMessage, MatchResult, match
+from lossless.ingest.match import SURE, MatchedMessage, MatchResult, match
 from lossless.model.messages import GENERATED_ID_PREFIX
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lossless.model.records import TailRow
 
 
+#: With more new messages than this, a few very short ones before them say little.
+_MUCH = 4
 #: Messages, by `Event.index`, to be placed before the first of these rows that is in the context, or at its end.
 Insertion: TypeAlias = "tuple[tuple[int, ...], tuple[int, ...]]"
 
@@ -280,6 +282,8 @@ def _make_window_plan(
     abandoned = tuple(id_ for id_, cause in gone.items() if cause == "branch")
     moved = tuple(id_ for n in sorted(found.moved) if (id_ := ids[n]) is not None and id_ not in revived)
     is_open = not all(_is_hosts(event.entry_id) for event in events)
+    known = [event for event, row in zip(events, rows, strict=True) if row is not None]
+    begun = _count_open_beginning(known, len(new)) if stored.follows else 0
     return IngestPlan(
         tuple(_storable(events[n], stored) for n in new),
         stamps=_stamps(events, rows, stored.by_entry or {}),
@@ -299,13 +303,22 @@ def _make_window_plan(
         revived=tuple(id_ for id_ in ids if id_ in revived),
         moved=moved,
         replayed=len(events) - len(new),
-        ambiguous=(found.ambiguous if is_open else 0) + ambiguous,
+        ambiguous=max(begun, (found.ambiguous if is_open else 0) + ambiguous),
         likely=found.likely,
         cause=_cause(events, rows, stored, bool(abandoned or revived)),
         places=tuple(ids),
         insertions=_insertions(events, ids, {*revived, *moved}),
         rows_by_event={event.index: id_ for event, id_ in zip(events, ids, strict=True) if id_ is not None},
     )
+
+
+def _count_open_beginning(known: Sequence[Event], new: int) -> int:
+    """How many messages may be repeats where these are all that is known of a window, at its beginning.
+
+    A few very short ones before much that is new: the window may have moved on to others with the same words.
+    """
+    is_open = len(known) < SURE and new > _MUCH and all(is_short(one.message) and not one.entry_id for one in known)
+    return len(known) if is_open else 0
 
 
 def _storable(event: Event, stored: StoredRows) -> Event:
