@@ -266,8 +266,10 @@ class Database:
         self.prepare: list[str] = []
         #: Whether invalid UTF-8 is refused instead of replaced.
         self.is_strict = False
-        #: Run at the end of each transaction, inside it.
+        #: Run at the end of each transaction that noted rows, inside it.
         self.before_commit: Callable[[], None] | None = None
+        #: The rows that triggers noted in this transaction, by the SQL function `note`: table and key.
+        self.noted: dict[tuple[str, Any], None] = {}
         self._set_locks()
         if not self._is_memory:
             _keep_second_library_out()
@@ -312,6 +314,8 @@ class Database:
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            noted = self.noted  # a reference to `self` from here would keep it alive
+            connection.create_scalar_function("note", lambda *row: noted.setdefault(row), 2)
             for statement in self.prepare:
                 connection.execute(statement)
             if self.read_only:
@@ -495,15 +499,17 @@ class Database:
                 yield
                 return
             _roll_back(connection)  # an interrupt may have left the last one open
-            handle.is_open = True
+            handle.is_open, is_write = True, begin != "BEGIN"
             try:
                 connection.execute(begin)
                 yield
-                if self.before_commit and begin != "BEGIN":
+                if is_write and self.noted and self.before_commit:
                     self.before_commit()
                 connection.execute("COMMIT")
             except BaseException as error:
                 _roll_back(connection)
+                if is_write:
+                    self.noted.clear()
                 if isinstance(error, apsw.Error):
                     raise refused(error, self.path) from error
                 raise

@@ -139,6 +139,7 @@ class SearchIndex(TableAccess):
         self._run(
             "set_extras", message_id=message_id, fingerprint=print_, digest=index_digest(text), budget_tokens=estimate
         )
+        self._db.noted["messages", message_id] = None
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
