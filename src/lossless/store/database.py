@@ -281,6 +281,8 @@ class Database:
         with _write_locks_guard:
             shared = _write_locks.setdefault(self.path, threading.RLock())
         self._writer = threading.RLock() if self._is_memory else shared
+        #: The scope of several steps of one query: threads share the connection to an in-memory database.
+        self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
         handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
@@ -418,7 +420,7 @@ class Database:
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
         try:
-            with self._turns():
+            with self._turns:
                 given = 0
                 for row in self._execute(sql, params):
                     yield row
@@ -435,7 +437,7 @@ class Database:
         from apsw.ext import query_info
 
         try:
-            with self._turns():
+            with self._turns:
                 names = [f"c{n}" for n in range(len(query_info(self.connection(), sql, params or None).description))]
                 columns = ", ".join(
                     f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in names
@@ -467,11 +469,7 @@ class Database:
     def _alone(self, sql: str) -> AbstractContextManager[object]:
         """The scope of a statement: a write outside of a transaction gets its own."""
         is_alone = self.before_commit is not None and not self.connection().in_transaction
-        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns()
-
-    def _turns(self) -> AbstractContextManager[object]:
-        """The scope of several steps of one query: threads share the connection to an in-memory database."""
-        return self._writer if self._is_memory else nullcontext()
+        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
 
     def changes(self) -> int:
         return self.connection().changes()
@@ -485,7 +483,7 @@ class Database:
         return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
-        return self._scope("BEGIN", self._turns())
+        return self._scope("BEGIN", self._turns)
 
     @contextmanager
     def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
