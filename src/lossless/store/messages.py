@@ -362,7 +362,7 @@ class Messages(TableAccess):
         if any(parts):
             self._run_many("insert_part", [row for some in parts for row in some])
         if in_context:
-            self._run_many("insert_context", [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
+            self._run("insert_context", (ordinal - seq, at, conversation.id, seq))
         self._index.add_messages(first, texts, contents)
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 
