@@ -255,7 +255,7 @@ class SearchIndex(TableAccess):
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one is made for every message, and a frozen one would take three times as long
 class NewMessage:
     """A message to be stored, with all derived values."""
 
