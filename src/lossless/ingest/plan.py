@@ -106,7 +106,8 @@ def plan_append(
                     versions.append((row.id, event))
                     likely += 1
         if row is None:
-            called.update(part.id for part in event.message.tool_calls if part.id is not None)
+            if event.message.parts:
+                called.update(part.id for part in event.message.tool_calls if part.id is not None)
             new.append(event)
         elif event.entry_id is None:
             claims.append(row.id)
