@@ -48,7 +48,7 @@ def load_queries(*names: str) -> dict[str, str]:
         for title, *lines in map(str.splitlines, text.split("-- name:")[1:]):
             if title.strip() in queries:
                 raise ValueError(f"two queries of {names} have the same name: {title.strip()}")
-            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
+            queries[title.strip()] = "\n".join(line.strip() for line in lines if not line.startswith("--")).strip()
     return queries
 
 
@@ -282,7 +282,7 @@ class Database:
             shared = _write_locks.setdefault(self.path, threading.RLock())
         self._writer = threading.RLock() if self._is_memory else shared
         #: The scope of several steps of one query: threads share the connection to an in-memory database.
-        self._turns: AbstractContextManager[object] = self._writer if self._is_memory else nullcontext()
+        self._turns: AbstractContextManager[Any] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
         handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
@@ -480,6 +480,9 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
+        handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
+        if handle and handle.is_open and handle.connection and handle.connection.in_transaction:
+            return self._turns  # it joins the outer one
         return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
