@@ -20,21 +20,14 @@ BEGIN SELECT note('messages', new.message_id); END;
 CREATE TEMP TRIGGER note_part_removal AFTER DELETE ON main.message_parts
 BEGIN SELECT note('messages', old.message_id); END;
 
--- name: note.summary_messages_insert
-CREATE TEMP TRIGGER note_summary_messages_insert AFTER INSERT ON main.summary_messages
-BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
-
 -- name: note.summary_messages_update
+-- A source is added together with its summary, or makes others move: either is noted.
 CREATE TEMP TRIGGER note_summary_messages_update AFTER UPDATE ON main.summary_messages
 BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: note.summary_messages_delete
 CREATE TEMP TRIGGER note_summary_messages_delete AFTER DELETE ON main.summary_messages
 BEGIN SELECT note('summaries', json_array(old.summary_id)); END;
-
--- name: note.summary_parents_insert
-CREATE TEMP TRIGGER note_summary_parents_insert AFTER INSERT ON main.summary_parents
-BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: note.summary_parents_update
 CREATE TEMP TRIGGER note_summary_parents_update AFTER UPDATE ON main.summary_parents
