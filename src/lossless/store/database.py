@@ -137,9 +137,12 @@ def row_values(record: DataclassInstance) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
+_encode_list = json.JSONEncoder(default=column_text).encode
+
+
 def _bound(_cursor: object, _number: int, value: Any) -> str:
     """What SQLite gets for a value that it has no type for: times with milliseconds, lists as JSON."""
-    return state_time(value) if isinstance(value, datetime) else json.dumps(list(value), default=column_text)
+    return state_time(value) if isinstance(value, datetime) else _encode_list(list(value))
 
 
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
@@ -561,7 +564,7 @@ class TableAccess:
 
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
-        return {"ids": json.dumps(list(ids), default=column_text), "within": self.within}
+        return {"ids": _encode_list(list(ids)), "within": self.within}
 
     # The methods of the database, for a query by its name, with its values as one argument or by their names.
 
