@@ -344,6 +344,16 @@ def unpack_message(
     """
     if not isinstance(content, str):
         raise ValueError("its content is not text")
+    parts, identity = _unpack_parts(rows, content) if rows else ((), None)
+    body = None
+    if skeleton is not None:
+        body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
+    size = tokens if isinstance(tokens, int) else -1
+    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
+
+
+def _unpack_parts(rows: Sequence[PartRow], content: str) -> tuple[tuple[Part, ...], ModelIdentity | None]:
+    """The parts of a message, none for one of its text alone, and the model that wrote it."""
     for row in rows:
         columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
         if bytes in map(type, columns):
@@ -354,14 +364,10 @@ def unpack_message(
         for row in rows
     ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
-    identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
+    identity = _identity(metadata[0]) if "modelProvider" in metadata[0] else None
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
-        parts = ()
-    body = None
-    if skeleton is not None:
-        body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
-    size = tokens if isinstance(tokens, int) else -1
-    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
+        return (), identity
+    return parts, identity
 
 
 @dataclass(frozen=True, slots=True)
