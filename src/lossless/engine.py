@@ -166,11 +166,11 @@ class Engine:
         self, session: Session | str, messages: Iterable[MessageLike], write: Callable[..., AppendReport]
     ) -> AppendReport:
         """What `write` stores of some messages; summaries of messages that changed are extracted again."""
-        from lossless.ingest.events import Skip
-        from lossless.ingest.run import AppendReport
-
         session, items, now = as_session(session), list(messages), self.clock()
         if (reason := self._parts.no_writes(session)) is not None:
+            from lossless.ingest.events import Skip
+            from lossless.ingest.run import AppendReport
+
             return AppendReport(None, skipped=tuple(Skip(n, reason) for n in range(len(items))))
         payloads = self._parts.payloads
         with self.archive.writing():

@@ -232,10 +232,11 @@ class _SummaryDraft:
 
     def _next(self) -> int | None:
         """The unit that adds most now; it will not come again by itself. None when no unit adds anything."""
-        queue, worth = self.queue, self.worth.__getitem__
+        worth, terms, factors, divisors = self.worth.__getitem__, self.terms, self.factors, self.divisors
+        queue = self.queue
         while queue:
             before, index = queue[0]
-            now = -sum(map(worth, self.terms[index])) * self.factors[index] / self.divisors[index]
+            now = -sum(map(worth, terms[index])) * factors[index] / divisors[index]
             if before < now < 0:
                 heapq.heapreplace(queue, (now, index))
                 if queue[0][1] != index:
@@ -709,8 +710,9 @@ def speaks_of_days(text: str) -> bool:
     """Whether `date_words` may find something; quick."""
     if " ago" in text or "esterday" in text or "omorrow" in text:
         return True
-    after = chain(*(text.split(mark)[1:] for mark in ("ast ", "ext ") if mark in text))
-    return any(words[:3].lower() in _NEAR for words in after)
+    return any(
+        words[:3].lower() in _NEAR for mark in ("ast ", "ext ") if mark in text for words in text.split(mark)[1:]
+    )
 
 
 def date_words(text: str, said_on: date) -> str:

@@ -50,8 +50,6 @@ BASE64_MAGIC = ("/9j/", "iVBOR", "R0lGOD", "UklGR", "PHN2Zy")
 #: Shorter runs of base64 in a text stay, unless a header announces an image.
 MIN_INLINE_CHARS = 397
 _MIN_ANNOUNCED_CHARS = 16
-#: Every run of at least MIN_INLINE_CHARS covers one of these windows.
-_WINDOW = MIN_INLINE_CHARS // 2
 _IMAGE_BLOCKS = frozenset(("image", "image_url", "input_image"))
 _DATA_URL = re.compile(r"data:([\w.+-]{1,64}/[\w.+-]{1,64})?(?:;[\w.+-]{1,64}=[\w.+-]{0,64}){0,4};base64,")
 _RUN = re.compile(
@@ -129,10 +127,12 @@ def _boxes(block: dict[str, Any]) -> Iterator[tuple[JsonPath, dict[str, Any]]]:
 
 
 def may_hold_image(text: str) -> bool:
-    """Whether a text may contain a base64 image; cheap, because prose has spaces in every window of this length."""
+    """Whether a text may contain a base64 image; cheap, because prose has no run of that length without spaces."""
     if "[media attached" not in text:
-        for start in range(0, len(text) - _WINDOW + 1, _WINDOW):
-            if " " not in text[start : start + _WINDOW]:
+        start = 0
+        while (end := start + MIN_INLINE_CHARS) <= len(text):
+            start = text.rfind(" ", start, end) + 1
+            if not start:
                 break
         else:
             return False

@@ -102,14 +102,18 @@ def _format_by_block(kind: str, block: RawObject) -> str | None:
 _PLAIN_ROLES: dict[str, Role] = {role: role for role in ROLES}
 
 
+def _simple_message(body: Any) -> Message | None:
+    """The message in a role and a text, as most are; None for any other."""
+    if type(body) is dict and tuple(body) == ("role", "content"):
+        role, content = body.values()
+        if role in ("user", "assistant", "system") and type(content) is str and is_not_json(content):
+            return Message(role, content)
+    return None
+
+
 def _decode_plain(body: RawObject) -> Message:
     """Read `{"role", "content"}`; additional fields and unusual content are kept."""
-    content = body.get("content")
-    if type(content) is str and is_not_json(content) and tuple(body) == ("role", "content"):
-        role = body["role"]
-        if role in ("user", "assistant", "system"):
-            return Message(role, content)
-    return read_loose(body, "plain", role_in(body, _PLAIN_ROLES))
+    return _simple_message(body) or read_loose(body, "plain", role_in(body, _PLAIN_ROLES))
 
 
 def _encode_plain(message: Message) -> list[RawObject]:
@@ -131,6 +135,8 @@ FORMATS: dict[str, Codec] = {
 
 def decode(body: Any, format: str | None = None) -> Message:
     """The message in `body`, unchanged; its format is detected. Raises BadMessage with the path to what is wrong."""
+    if format is None and (simple := _simple_message(body)) is not None:
+        return simple
     checked = check_json(body)
     return _codec(format or detect(checked)).decode(checked)
 

@@ -108,7 +108,8 @@ def plan_append(
                     versions.append((row.id, event))
                     likely += 1
         if row is None:
-            called.update(part.id for part in event.message.tool_calls if part.id is not None)
+            if event.message.parts:
+                called.update(part.id for part in event.message.tool_calls if part.id is not None)
             new.append(event)
         elif event.entry_id is None:
             claims.append(row.id)
@@ -195,9 +196,24 @@ def plan_window(
     `hidden` are the rows that left the context earlier, so that a host can return to them.
     """
     known = [stored.known(event) for event in events]
+    found = _match_rows(events, known, stored, pair, hidden) if stored.rows else MatchResult((None,) * len(events))
+    rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
+    for n, row in enumerate(known):
+        rows[n] = rows[n] or row
+    revived, ambiguous = _revive(events, rows, stored, hidden)
+    return _make_window_plan(events, rows, stored, found, revived, ambiguous, has_other_words)
+
+
+def _match_rows(
+    events: Sequence[Event],
+    known: Sequence[TailRow | None],
+    stored: StoredRows,
+    pair: MessageComparer,
+    hidden: Callable[[], Sequence[TailRow]],
+) -> MatchResult:
     place = {row.id: n for n, row in enumerate(stored.rows)}
     hidden_prints = cache(lambda: {row.fingerprint for row in hidden()})
-    found = match(
+    return match(
         [
             MatchedMessage(
                 event.fingerprint, event.message.role, place.get(row.id) if row else None, is_short(event.message)
@@ -210,11 +226,6 @@ def plan_window(
         follows=stored.follows,
         is_abandoned=lambda n: events[n].fingerprint in hidden_prints(),
     )
-    rows: list[TailRow | None] = [None if n is None else stored.rows[n] for n in found.rows]
-    for n, row in enumerate(known):
-        rows[n] = rows[n] or row
-    revived, ambiguous = _revive(events, rows, stored, hidden)
-    return _make_window_plan(events, rows, stored, found, revived, ambiguous, has_other_words)
 
 
 def _revive(

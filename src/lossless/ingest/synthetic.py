@@ -137,6 +137,8 @@ def match_referenced_rows(
     archive: Archive, conversation_id: int, events: Sequence[Event], rows: Sequence[TailRow]
 ) -> dict[int, bytes]:
     """Rows that equal messages of a window except for their references, each with the fingerprint of that message."""
+    if not rows:
+        return {}
     there = {row.fingerprint for row in rows}
     large = [
         event for event in reversed(events) if event.fingerprint not in there and _may_be_referenced(event.message)
@@ -145,7 +147,7 @@ def match_referenced_rows(
         return {}
     ids = {row.id for row in rows}
     found: dict[int, bytes] = {}
-    for id_ in archive.messages.referring(conversation_id, rows[0].seq if rows else 0, _MOST_ROWS):
+    for id_ in archive.messages.referring(conversation_id, rows[0].seq, _MOST_ROWS):
         if id_ not in ids:
             continue
         stored = archive.messages.get(id_).message

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from pathlib import Path
+    from types import ModuleType
 
     from lossless.compaction import compactor
     from lossless.compaction import summariser as summarisers
@@ -58,8 +59,12 @@ class LazyModule:
     def __init__(self, name: str) -> None:
         self._name = name
 
+    @cached_property
+    def _module(self) -> ModuleType:
+        return import_module(self._name)
+
     def __getattr__(self, name: str) -> Any:
-        return getattr(import_module(self._name), name)
+        return getattr(self._module, name)
 
 
 if not TYPE_CHECKING:
@@ -129,8 +134,9 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
         for name, value in zip(names, args, strict=False):
             if name in checked:
                 check(name, value)
-        for name in kwargs.keys() & checked.keys():
-            check(name, kwargs[name])
+        for name, value in kwargs.items():
+            if name in checked:
+                check(name, value)
         return function(*args, **kwargs)
 
     return call

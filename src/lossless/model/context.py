@@ -64,11 +64,11 @@ PAST_RESULT_SHARE = 1 / 32
 
 
 def token_sum(items: Iterable[ContextItem]) -> int:
-    return sum(item.tokens for item in items)
+    return sum([item.tokens for item in items])
 
 
 def budget_sum(items: Iterable[ContextItem]) -> int:
-    return sum(item.budget_tokens for item in items)
+    return sum([item.budget_tokens for item in items])
 
 
 def prompt_tokens(items: Sequence[ContextItem]) -> int:

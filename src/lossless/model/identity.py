@@ -112,7 +112,10 @@ def canonical_content(role: str, content: str) -> str:
     A user's frame is reduced to its stable parts, with sorted keys; unless it has no stable key, or there are no words
     outside it: then only the volatile keys tell two messages apart.
     """
-    frame, is_stable, words = (_framed(content) if role == "user" else None) or ("", False, content)
+    found = _framed(content) if role == "user" else None
+    if found is None:
+        return content
+    frame, is_stable, words = found
     return frame + words if is_stable and words.strip() else content
 
 
@@ -255,6 +258,8 @@ def _unmarked(value: Json) -> Json:
 
 def _hidden_text(message: Message) -> str | None:
     """The original JSON text when `content` has only the words found inside it."""
+    if not message.parts and message.body is None:
+        return None
     texts: list[object] = [part.text for part in message.parts if isinstance(part, Text)]
     if not texts and message.body is not None:
         texts.append(message.body.get("content"))

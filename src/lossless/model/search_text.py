@@ -223,9 +223,8 @@ _HUMP_CHARS = 2.5
 _SHAPE = bytes(
     next((ord(shape) for shape, members in _SHAPES.items() if byte in members), ord(".")) for byte in range(256)
 )
-#: In shapes: a capital that may begin a hump, as in `aB` or `a64B`, or end a run of them, as in `ABCd`.
-_RISE = re.compile(rb"A(?<=[a0]A)")
-_FALL = re.compile(rb"AAA(?=a)")
+#: In shapes: a capital that may begin a hump, as in `aB` or `a64B`, or a run of them that ends in one, as in `ABCd`.
+_RISE = re.compile(rb"A(?:(?<=[a0]A)|(?=AAa))")
 _EMOJI_BYTES = re.compile(rb"\xe2[\x8c-\x8f\x96-\x9e\xa4\xac\xad]")
 
 
@@ -240,7 +239,7 @@ def extra_tokens(text: str) -> str:
     raw = text.encode("utf-8", "replace")
     shape = raw.translate(_SHAPE)
     tokens: list[str] = []
-    if _RISE.search(shape) or (b"AAA" in shape and _FALL.search(shape)):
+    if _RISE.search(shape):
         tokens += _camel_tokens(raw, shape)
     if "+" in text or "#" in text:
         tokens += sign_words(text)
@@ -252,10 +251,7 @@ def extra_tokens(text: str) -> str:
 def _camel_tokens(raw: bytes, shape: bytes) -> list[str]:
     words: dict[bytes, None] = {}
     end = 0
-    rises = [rise.start() for rise in _RISE.finditer(shape)]
-    if b"AAA" in shape:
-        rises = sorted(rises + [fall.start() for fall in _FALL.finditer(shape)])
-    for rise in rises:
+    for rise in [found.start() for found in _RISE.finditer(shape)]:
         if rise >= end:
             start = max(shape.rfind(b".", end, rise) + 1, end)
             end = shape.find(b".", rise)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from functools import lru_cache
-from itertools import chain
+from itertools import chain, islice
 from math import log
 from operator import add, itemgetter
 from typing import TYPE_CHECKING, NamedTuple
@@ -179,8 +179,8 @@ def key_phrase(text: str, vocabulary: Vocabulary, worth: Mapping[str, int]) -> s
                 start = found.index(best)
                 return str(run[start : start + _UNSPACED_CHARS])
         return ""
-    words = list(WORD_PATTERN.finditer(text))
     first = last = place = found.index(best)
+    words = list(islice(WORD_PATTERN.finditer(text), place + _MAX_WORDS))
     while last - first + 1 < _MAX_WORDS and _continues(text, words, last, vocabulary):
         last += 1
     while last - first + 1 < _MAX_WORDS and first > 0 and _continues(text, words, first - 1, vocabulary):

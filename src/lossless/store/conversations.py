@@ -70,7 +70,7 @@ class Conversations(TableAccess):
         Each run of a cron job has its own conversation, which it finds again even after another run has started.
         """
         found = None
-        if session.key and session.is_cron and session.id:
+        if session.key and session.id and session.is_cron:
             found = self._one("run_of_key", key=session.key, session_id=session.id)
         if found is None and session.key:
             found = self._one("active_by_key", key=session.key)
@@ -92,17 +92,19 @@ class Conversations(TableAccess):
         return found
 
     def _open(self, session: Session, now: datetime) -> Conversation:
-        found, at = self.find(session), row_time(now)
-        if found and session.is_cron and session.id and session.id != found.session_id:
+        found = self.find(session)
+        is_other_run = found is not None and bool(session.id) and session.id != found.session_id
+        if found and is_other_run and session.is_cron:
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            return self.get(self._added("insert", session_id=session.id or str(uuid4()), key=session.key, now=at))
-        if session.id and session.id != found.session_id:
-            self._run("rebind", session_id=session.id, now=at, id=found.id)
+            run = session.id or str(uuid4())
+            return self.get(self._added("insert", session_id=run, key=session.key, now=row_time(now)))
+        if is_other_run:
+            self._run("rebind", session_id=session.id, now=row_time(now), id=found.id)
             return self.get(found.id)
         if session.key and found.session_key is None:
-            self._run("adopt_key", key=session.key, now=at, id=found.id)
+            self._run("adopt_key", key=session.key, now=row_time(now), id=found.id)
             return self.get(found.id)
         return found
 

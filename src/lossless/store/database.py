@@ -48,7 +48,7 @@ def load_queries(*names: str) -> dict[str, str]:
         for title, *lines in map(str.splitlines, text.split("-- name:")[1:]):
             if title.strip() in queries:
                 raise ValueError(f"two queries of {names} have the same name: {title.strip()}")
-            queries[title.strip()] = "\n".join(line for line in lines if not line.startswith("--")).strip()
+            queries[title.strip()] = "\n".join(line.strip() for line in lines if not line.startswith("--")).strip()
     return queries
 
 
@@ -137,9 +137,12 @@ def row_values(record: DataclassInstance) -> dict[str, Any]:
     return {field.name: getattr(record, field.name) for field in fields(record)}
 
 
+_encode_list = json.JSONEncoder(default=column_text).encode
+
+
 def _bound(_cursor: object, _number: int, value: Any) -> str:
     """What SQLite gets for a value that it has no type for: times with milliseconds, lists as JSON."""
-    return state_time(value) if isinstance(value, datetime) else json.dumps(list(value), default=column_text)
+    return state_time(value) if isinstance(value, datetime) else _encode_list(list(value))
 
 
 def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, list[T]]:
@@ -266,8 +269,10 @@ class Database:
         self.prepare: list[str] = []
         #: Whether invalid UTF-8 is refused instead of replaced.
         self.is_strict = False
-        #: Run at the end of each transaction, inside it.
+        #: Run at the end of each transaction that noted rows, inside it.
         self.before_commit: Callable[[], None] | None = None
+        #: The rows that triggers noted in this transaction, by the SQL function `note`: table and key.
+        self.noted: dict[tuple[str, Any], None] = {}
         self._set_locks()
         if not self._is_memory:
             _keep_second_library_out()
@@ -279,6 +284,8 @@ class Database:
         with _write_locks_guard:
             shared = _write_locks.setdefault(self.path, threading.RLock())
         self._writer = threading.RLock() if self._is_memory else shared
+        #: The scope of several steps of one query: threads share the connection to an in-memory database.
+        self._turns: AbstractContextManager[Any] = self._writer if self._is_memory else nullcontext()
 
     def connection(self) -> apsw.Connection:
         handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
@@ -312,6 +319,8 @@ class Database:
             connection.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
             for pragma in _PRAGMAS:
                 connection.execute(f"PRAGMA {pragma}")
+            noted = self.noted  # a reference to `self` from here would keep it alive
+            connection.create_scalar_function("note", lambda *row: noted.setdefault(row), 2)
             for statement in self.prepare:
                 connection.execute(statement)
             if self.read_only:
@@ -414,7 +423,7 @@ class Database:
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
         try:
-            with self._turns():
+            with self._turns:
                 given = 0
                 for row in self._execute(sql, params):
                     yield row
@@ -431,7 +440,7 @@ class Database:
         from apsw.ext import query_info
 
         try:
-            with self._turns():
+            with self._turns:
                 names = [f"c{n}" for n in range(len(query_info(self.connection(), sql, params or None).description))]
                 columns = ", ".join(
                     f"iif(typeof({c}) = 'text', CAST({c} AS BLOB), {c}), typeof({c}) = 'text'" for c in names
@@ -463,11 +472,7 @@ class Database:
     def _alone(self, sql: str) -> AbstractContextManager[object]:
         """The scope of a statement: a write outside of a transaction gets its own."""
         is_alone = self.before_commit is not None and not self.connection().in_transaction
-        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns()
-
-    def _turns(self) -> AbstractContextManager[object]:
-        """The scope of several steps of one query: threads share the connection to an in-memory database."""
-        return self._writer if self._is_memory else nullcontext()
+        return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
 
     def changes(self) -> int:
         return self.connection().changes()
@@ -478,10 +483,13 @@ class Database:
     def transaction(self, *, exclusive: bool = False) -> AbstractContextManager[None]:
         if self.read_only:
             raise errors.ArchiveDenied(f"archive {self.path!r}: it was opened read-only")
+        handle: _Handle | None = getattr(self._local, "handle", None)  # for files only
+        if handle and handle.is_open and handle.connection and handle.connection.in_transaction:
+            return self._turns  # it joins the outer one
         return self._scope("BEGIN EXCLUSIVE" if exclusive else "BEGIN IMMEDIATE", self._writer)
 
     def snapshot(self) -> AbstractContextManager[None]:
-        return self._scope("BEGIN", self._turns())
+        return self._scope("BEGIN", self._turns)
 
     @contextmanager
     def _scope(self, begin: str, lock: AbstractContextManager[object]) -> Iterator[None]:
@@ -495,15 +503,17 @@ class Database:
                 yield
                 return
             _roll_back(connection)  # an interrupt may have left the last one open
-            handle.is_open = True
+            handle.is_open, is_write = True, begin != "BEGIN"
             try:
                 connection.execute(begin)
                 yield
-                if self.before_commit and begin != "BEGIN":
+                if is_write and self.noted and self.before_commit:
                     self.before_commit()
                 connection.execute("COMMIT")
             except BaseException as error:
                 _roll_back(connection)
+                if is_write:
+                    self.noted.clear()
                 if isinstance(error, apsw.Error):
                     raise refused(error, self.path) from error
                 raise
@@ -554,7 +564,7 @@ class TableAccess:
 
     def _seen(self, ids: Iterable[object]) -> dict[str, object]:
         """The ids that a query takes, and the conversations that it may read."""
-        return {"ids": json.dumps(list(ids), default=column_text), "within": self.within}
+        return {"ids": _encode_list(list(ids)), "within": self.within}
 
     # The methods of the database, for a query by its name, with its values as one argument or by their names.
 

@@ -13,7 +13,7 @@ from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import from_epoch, parse_time, row_time, state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
-from lossless.store.rows import DIGEST_BYTES, PartNotes, RowDigests, decompress_residual, with_notes
+from lossless.store.rows import DIGEST_BYTES, PartNotes, decompress_residual, with_notes
 from lossless.store.search import SearchScope
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ class LargeFileRows(TableAccess):
         if not rows:
             (part,) = with_notes((), role, notes)
             self._run("add_part", part_id=f"{message_id}.0", message_id=message_id, metadata=part.metadata)
-            RowDigests(self._db).note_message(message_id)
+            self._db.noted["messages", message_id] = None
             return
         for ordinal, more in notes.items():
             at = ordinal if ordinal in rows else min(rows)

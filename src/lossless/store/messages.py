@@ -139,6 +139,7 @@ class SearchIndex(TableAccess):
         self._run(
             "set_extras", message_id=message_id, fingerprint=print_, digest=index_digest(text), budget_tokens=estimate
         )
+        self._db.noted["messages", message_id] = None
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
@@ -254,7 +255,7 @@ class SearchIndex(TableAccess):
         self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # one is made for every message, and a frozen one would take three times as long
 class NewMessage:
     """A message to be stored, with all derived values."""
 
@@ -361,7 +362,7 @@ class Messages(TableAccess):
         if any(parts):
             self._run_many("insert_part", [row for some in parts for row in some])
         if in_context:
-            self._run_many("insert_context", [(conversation.id, ordinal + n, first + n, at) for n in range(len(new))])
+            self._run("insert_context", (ordinal - seq, at, conversation.id, seq))
         self._index.add_messages(first, texts, contents)
         return Appended(tuple(range(first, first + len(new))), seq + len(new) - 1, tokens, extra)
 

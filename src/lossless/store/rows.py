@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from importlib.resources import files
-from itertools import chain, groupby
+from itertools import chain, groupby, islice
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
@@ -31,7 +31,7 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import Sql, TableAccess, column_count, group_rows, load_queries
+from lossless.store.database import TableAccess, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -344,6 +344,16 @@ def unpack_message(
     """
     if not isinstance(content, str):
         raise ValueError("its content is not text")
+    parts, identity = _unpack_parts(rows, content) if rows else ((), None)
+    body = None
+    if skeleton is not None:
+        body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
+    size = tokens if isinstance(tokens, int) else -1
+    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
+
+
+def _unpack_parts(rows: Sequence[PartRow], content: str) -> tuple[tuple[Part, ...], ModelIdentity | None]:
+    """The parts of a message, none for one of its text alone, and the model that wrote it."""
     for row in rows:
         columns = (row.text_content, row.tool_call_id, row.tool_name, row.tool_input, row.tool_output, row.metadata)
         if bytes in map(type, columns):
@@ -354,14 +364,10 @@ def unpack_message(
         for row in rows
     ]
     parts = tuple([unpack_part(row, known, content) for row, known in zip(rows, metadata, strict=True)])
-    identity = _identity(metadata[0]) if rows and "modelProvider" in metadata[0] else None
+    identity = _identity(metadata[0]) if "modelProvider" in metadata[0] else None
     if len(parts) == 1 and isinstance(parts[0], Text) and rows[0].text_content is None and parts[0].text == content:
-        parts = ()
-    body = None
-    if skeleton is not None:
-        body = restore_original(decompress_residual(skeleton), content, _kept(rows, parts))
-    size = tokens if isinstance(tokens, int) else -1
-    return Message(role, content, parts, format or "plain", body, tokens=size, event_key=event_key, identity=identity)
+        return (), identity
+    return parts, identity
 
 
 @dataclass(frozen=True, slots=True)
@@ -520,7 +526,7 @@ def digest_triggers() -> Iterator[str]:
         changed = f" OF {', '.join(one.only)}" if one.only else ""
         for verb, rows in (("INSERT", ["new"]), (f"UPDATE{changed}", ["old", "new"]), ("DELETE", ["old"])):
             keys = [f"json_array({', '.join(f'{row}.{name}' for name in one.key)})" for row in rows]
-            notes = [f"INSERT INTO undigested (name, row_key) VALUES ('{one.table}', {key});" for key in keys]
+            notes = [f"SELECT note('{one.table}', {key});" for key in keys]
             label = f"note_{one.table}_{verb[:6].lower()}_all"
             yield f"CREATE TEMP TRIGGER {label} AFTER {verb} ON main.{one.table} BEGIN {' '.join(notes)} END"
 
@@ -529,8 +535,6 @@ class RowDigests(TableAccess):
     """Writes and checks the digests of rows."""
 
     queries = load_queries("row_digests")
-    #: Keep the digest of a row, though the row was written in this transaction.
-    forget_note: Sql[[str, str], None] = Sql("run", "name key")
 
     def __init__(self, database: Database) -> None:
         self._db = database
@@ -538,19 +542,20 @@ class RowDigests(TableAccess):
 
     def settle(self) -> None:
         """Update the digests of all rows written in this transaction."""
-        while found := self._rows("undigested", limit=_DIGEST_PAGE):
-            for name, some in group_rows(dict.fromkeys(row[1:] for row in found), str).items():
+        rows = iter([*self._db.noted])
+        self._db.noted.clear()
+        while found := [*islice(rows, _DIGEST_PAGE)]:
+            for name, some in group_rows(found, lambda key: key).items():
                 if name == _MESSAGES_NAME:
-                    self._put_messages([int(key) for key in some])
+                    self._put_messages(some)
                     continue
                 is_inside = name == _VERSIONS_NAME
                 inside = self._put_messages(chain(*map(json.loads, some)), revised=True) if is_inside else ()
                 self._put(DIGESTED_TABLES[name], [key for key in some if key not in inside])
-            self._run("digested", last=found[-1][0])
 
-    def note_message(self, message_id: int) -> None:
-        """Record that a part was added to a message with a digest."""
-        self._run("note", name=_MESSAGES_NAME, key=str(message_id))
+    def forget_note(self, name: str, key: str) -> None:
+        """Keep the digest of a row, though the row was written in this transaction."""
+        self._db.noted.pop((name, key), None)
 
     def put_payloads(self, digests: Mapping[str, bytes]) -> None:
         """Store the digests of file contents, by file id; needs a transaction."""

@@ -35,9 +35,15 @@ _FOREIGN_NUMBERS = ("tokens", "turn", "start", "end", "escalation")
 
 
 def _number(value: Any) -> int:
+    if type(value) is int and -_MOST < value < _MOST:  # nearly always
+        return value
     if isinstance(value, int | float) and abs(value) < _MOST:
         return int(value)
     return _MOST if isinstance(value, int) and value > 0 else 0
+
+
+def _count(value: Any) -> int:
+    return max(_number(value), 0)
 
 
 def is_version(value: object) -> bool:
@@ -83,7 +89,7 @@ def _fits() -> dict[str, Callable[[Any], Any]]:
     fits |= dict.fromkeys(_FOREIGN_NUMBERS, _number)
     for name in fits:
         if fits[name] is _number and name.endswith(("count", "tokens", "_size")):
-            fits[name] = lambda value: max(_number(value), 0)
+            fits[name] = _count
     fits |= dict.fromkeys(("message_id", "conversation_id"), _id)
     fits |= dict.fromkeys(("messages", "sources", "part_ids", "part_sessions"), _list(_id))
     fits["parts"] = _list(lambda part: part)

@@ -21,7 +21,9 @@ INSERT INTO message_parts (part_id, message_id, session_id, part_type, ordinal, 
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: insert_context
-INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at) VALUES (?, ?, 'message', ?, ?);
+-- Messages from a seq on, at the end of the context.
+INSERT INTO context_items (conversation_id, ordinal, item_type, message_id, created_at)
+SELECT conversation_id, ?1 + seq, 'message', message_id, ?2 FROM messages WHERE conversation_id = ?3 AND seq >= ?4;
 
 -- name: known_entries
 SELECT m.transcript_entry_id, m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq,

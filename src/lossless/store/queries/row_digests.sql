@@ -1,80 +1,52 @@
--- Digests of rows: which rows were just written, their digests, and the digested columns.
-
--- name: note.table
--- Which rows our connection has written. A row may be here more than once: in a trigger, the outer statement's conflict
--- clause takes precedence.
-CREATE TEMP TABLE undigested (note_id INTEGER PRIMARY KEY, name TEXT, row_key TEXT);
+-- Digests of rows: which rows were just written (`note` remembers them), their digests, and the digested columns.
 
 -- name: note.messages
 CREATE TEMP TRIGGER note_messages AFTER UPDATE OF role, content, token_count, identity_hash, openclaw_sender_metadata, created_at, large_content ON main.messages
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', new.message_id); END;
+BEGIN SELECT note('messages', new.message_id); END;
 
 -- name: note.message_extras
 CREATE TEMP TRIGGER note_message_extras AFTER UPDATE OF fingerprint, preamble, format, skeleton, budget_tokens ON main.message_extras
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', new.message_id); END;
-
--- name: note.indexed_message
-CREATE TEMP TRIGGER note_indexed_message AFTER INSERT ON main.message_extras WHEN length(new.digest) = 8
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', new.message_id); END;
+BEGIN SELECT note('messages', new.message_id); END;
 
 -- name: note.reindexed_message
 CREATE TEMP TRIGGER note_reindexed_message AFTER UPDATE OF digest ON main.message_extras WHEN length(new.digest) = 8
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', new.message_id); END;
+BEGIN SELECT note('messages', new.message_id); END;
 
 -- name: note.part_change
 CREATE TEMP TRIGGER note_part_change AFTER UPDATE ON main.message_parts
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', new.message_id); END;
+BEGIN SELECT note('messages', new.message_id); END;
 
 -- name: note.part_removal
 CREATE TEMP TRIGGER note_part_removal AFTER DELETE ON main.message_parts
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('messages', old.message_id); END;
-
--- name: note.summary_messages_insert
-CREATE TEMP TRIGGER note_summary_messages_insert AFTER INSERT ON main.summary_messages
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('messages', old.message_id); END;
 
 -- name: note.summary_messages_update
+-- A source is added together with its summary, or makes others move: either is noted.
 CREATE TEMP TRIGGER note_summary_messages_update AFTER UPDATE ON main.summary_messages
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: note.summary_messages_delete
 CREATE TEMP TRIGGER note_summary_messages_delete AFTER DELETE ON main.summary_messages
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(old.summary_id)); END;
-
--- name: note.summary_parents_insert
-CREATE TEMP TRIGGER note_summary_parents_insert AFTER INSERT ON main.summary_parents
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(old.summary_id)); END;
 
 -- name: note.summary_parents_update
 CREATE TEMP TRIGGER note_summary_parents_update AFTER UPDATE ON main.summary_parents
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: note.summary_parents_delete
 CREATE TEMP TRIGGER note_summary_parents_delete AFTER DELETE ON main.summary_parents
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(old.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(old.summary_id)); END;
 
 -- name: note.summary_extras_insert
 CREATE TEMP TRIGGER note_summary_extras_insert AFTER INSERT ON main.summary_extras
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: note.summary_extras_update
 CREATE TEMP TRIGGER note_summary_extras_update AFTER UPDATE OF digest, budget_tokens ON main.summary_extras
-BEGIN INSERT INTO undigested (name, row_key) VALUES ('summaries', json_array(new.summary_id)); END;
+BEGIN SELECT note('summaries', json_array(new.summary_id)); END;
 
 -- name: columns
 SELECT name FROM pragma_table_info(:table) ORDER BY cid;
-
--- name: undigested
-SELECT note_id, name, row_key FROM temp.undigested ORDER BY note_id LIMIT :limit;
-
--- name: digested
-DELETE FROM temp.undigested WHERE note_id <= :last;
-
--- name: note
-INSERT INTO temp.undigested (name, row_key) VALUES (:name, :key);
-
--- name: forget_note
-DELETE FROM temp.undigested WHERE name = :name AND json(row_key) = json(:key);
 
 -- name: put
 INSERT INTO row_digests (name, row_key, digest) VALUES (?, ?, ?)
