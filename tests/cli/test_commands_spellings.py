@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -147,7 +148,7 @@ def test_a_conversation_is_named_the_same_way_everywhere(lcm: Lcm, archive: Path
     assert lcm("context", "-s", "@last").data["conversationId"] == 2
     assert lcm("reset", "-s", "@live", "--yes").data["closedConversationId"] == 2
     with lossless.open(archive, background=False) as engine:
-        engine.append(FERRY, [said(99)])
+        engine.append(FERRY, [lossless.Incoming(said(99), "e99", datetime.now(UTC) + timedelta(minutes=1))])
     assert lcm("context", "-s", "@last").data["conversationId"] == 1
     wrong = lcm("context", "-s", "ferry")
     assert (wrong.code, wrong.error["details"]["hint"][:30]) == (3, "Did you mean 'agent:main:ferry")

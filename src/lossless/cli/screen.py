@@ -338,13 +338,22 @@ def joined(*pieces: str | Text | tuple[str, str]) -> Text:
     return Text.assemble(*pieces)
 
 
+#: What people call some fields; the names of the others say it.
+_LABELS = {
+    "conversationId": "Conversation", "seq": "Position", "tokenCount": "Tokens", "createdAt": "Written",
+    "earliestAt": "From", "latestAt": "To", "coverageAt": "Covers until", "descendantCount": "Summaries below",
+    "descendantTokenCount": "Tokens below", "sourceMessageTokenCount": "Tokens of messages",
+    "childCount": "Made of",
+}  # fmt: skip
+
+
 def words_of(name: str) -> str:
     """A name of JSON as words.
 
-    >>> words_of("messagesInserted")
-    'Messages inserted'
+    >>> words_of("messagesInserted"), words_of("tokenCount")
+    ('Messages inserted', 'Tokens')
     """
-    return re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name).capitalize()
+    return _LABELS.get(name) or re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name).capitalize()
 
 
 def message_counts(counts: Data) -> str:
