@@ -99,6 +99,11 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits, sliding", 2_700_007_748),
         ("time before, sliding", 2_500_000_244),
         ("head cut", 2_500_000_245),
+        ("comes and goes", 3_000_000_060),
+        ("comes and goes", 3_000_000_942),
+        ("comes and goes", 3_000_002_454),
+        ("time before, sliding", 3_000_002_450),
+        ("sliding", 3_000_000_253),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

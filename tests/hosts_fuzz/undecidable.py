@@ -3,8 +3,8 @@
 Without ids, a window is explained by an overlap: the last rows are its first messages. Overlaps of several lengths
 may explain it, if what one of them calls new may well be said again; their difference is undecidable. Where the host
 has changed, moved or left out something there is no plain overlap: then each message that may well be said again is,
-and each that comes back into the context. Where calls have other ids in every window, a round that the rows end with
-may be one that was made once more.
+and each that comes back into the context. The first message may be the host's own summary, with an overlap behind it.
+Where calls have other ids in every window, a round that the rows end with may be one that was made once more.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def undecidable(before: Expected, call: Call) -> int:
     body, again = list(call.shown[begin:]), again[begin:]
     rounds = _newest_round(before) if any(one.has_new_ids for one in call.shown) else 0
     if call.verb == "sync" and _is_overlap(before, body):
-        return rounds + _overlaps([unit for unit in before.context if unit.words.role != "system"], body, again)
+        rows = [unit for unit in before.context if unit.words.role != "system"]
+        return rounds + (_overlaps(rows, body, again) or _overlap_behind_head(rows, body, again))
     return (
         rounds + sum(again) + sum(_comes_back(before, one) for one, open_ in zip(body, again, strict=True) if not open_)
     )
@@ -63,6 +64,13 @@ def _is_overlap(before: Expected, body: list[Shown]) -> bool:
         return False
     words = [one.words.said for one in body[: len(known)]]
     return rows[len(rows) - len(known) :] == known and [unit.words.said for unit in known] == words
+
+
+def _overlap_behind_head(rows: list[Unit], body: list[Shown], again: list[bool]) -> int:
+    """The same where the first message may be the host's own summary of what was before: no row has its words."""
+    if not body or any(unit.words.said == body[0].words.said for unit in rows):
+        return 0
+    return _overlaps(rows, body[1:], again[1:])
 
 
 def _overlaps(rows: list[Unit], body: list[Shown], again: list[bool]) -> int:

@@ -262,7 +262,7 @@ class _Matcher:
             if is_new and len(self.shown) >= len(self.last or self.stored):
                 return True
             self.ambiguous += size
-        return any(self._same(size, s) and all(self._is_equal(w, s - size + w) for w in range(size)) for s in later)
+        return any(self._same(size, s) and all(self._is_almost(w, s - size + w) for w in range(size)) for s in later)
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
         """Equal messages that occur once on either side, except system prompts."""
@@ -529,10 +529,10 @@ class _Matcher:
         kept: list[tuple[int, int]] = []
         next_w, next_s = shown[-1] + 1, rows[-1] + 1
         for w, s in reversed(found):
-            is_next = w == next_w - 1 and s == next_s - 1
+            is_next = w == next_w - 1 and (s == next_s - 1 or self._is_almost(w, next_s - 1))
             if is_next or self._was_shown(s):
-                kept.append((w, s))
-                next_w, next_s = w, s
+                next_w, next_s = w, next_s - 1 if is_next else s  # the row at its place, maybe in a host's frame
+                kept.append((next_w, next_s))
         return kept[::-1]
 
     def _led_by_first(self, pairs: list[tuple[int, int]], shown: list[int], rows: list[int]) -> list[tuple[int, int]]:

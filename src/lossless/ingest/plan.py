@@ -294,7 +294,7 @@ def _make_window_plan(
     moved = tuple(id_ for n in sorted(found.moved) if (id_ := ids[n]) is not None and id_ not in revived)
     is_open = not all(_is_hosts(event.entry_id) for event in events)
     known = [event for event, row in zip(events, rows, strict=True) if row is not None]
-    begun = _count_open_beginning(known, len(new)) if stored.follows else 0
+    begun = _count_open_beginning(known, len(new)) if stored.follows and not stored.after_seq else 0
     return IngestPlan(
         tuple(_storable(events[n], stored) for n in new),
         stamps=_stamps(events, rows, stored.by_entry or {}),
