@@ -104,6 +104,10 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("comes and goes", 3_000_002_454),
         ("time before, sliding", 3_000_002_450),
         ("sliding", 3_000_000_253),
+        ("head cut", 5_000_001_556),
+        ("edits, sliding", 5_000_005_900),
+        ("edits and cuts off", 2_000_001_050),
+        ("head cut", 5_000_008_654),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -184,7 +184,7 @@ class _Matcher:
         is_newest = bool(self.chain) and all(self._is_equal(end + n, s + n) for n in range(1, len(self.stored) - s))
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
-            is_there = len(found) < len(self.chain) or (w > 0 and self._begins_as_before(self.pair.may_be))
+            is_there = len(found) < len(self.chain) or (w > 0 and self._begins_as_before(is_reworded=True))
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
@@ -329,11 +329,14 @@ class _Matcher:
 
     def _edited_overlap(self) -> list[tuple[int, int]]:
         """Where the window begins with what the rows end with, and only messages between its ends have other words."""
-        for size in range(min(_FEW, len(self.shown), len(self.stored)), 2, -1):
-            pairs = [(n, len(self.stored) - size + n) for n in range(size)]
+        newest = len(self.stored) - 1
+        for size in range(min(len(self.shown), len(self.stored)), 2, -1):
+            if not self._is_equal(0, newest + 1 - size) or not self._is_equal(size - 1, newest):
+                continue
+            pairs = [(n, newest + 1 - size + n) for n in range(size)]
             edited = {w for w, s in pairs if not self._is_equal(w, s)}
             is_edited = all(not self.shown[w].is_short and self.pair.likeness(*pairs[w]) >= ALIKE for w in edited)
-            if is_edited and not edited & {0, size - 1} and all(self.pair.may_be(w, s) for w, s in pairs):
+            if is_edited and all(self.pair.may_be(w, s) for w, s in pairs):
                 self.alike |= edited
                 return pairs
         return []
@@ -416,12 +419,13 @@ class _Matcher:
     def _is_behind_new(self, w: int) -> bool:
         return w > 0 and w - 1 not in self.rows and self.shown[w - 1].role != "system"
 
-    def _begins_as_before(self, may_be: Callable[[int, int], bool] | None = None) -> bool:
-        """Whether as many messages precede the first certain one as in the last window, and each may be its row."""
+    def _begins_as_before(self, *, is_reworded: bool = False) -> bool:
+        """Whether as many messages precede the first certain one as in the last window, maybe each in other words."""
         w, s = self.chain[0] if self.chain else (0, 0)
         head = [one for one in sorted(self.last or ()) if one < s]
         is_as_long = bool(self.chain and self.last) and len(head) == w
-        return is_as_long and (may_be is None or all(map(may_be, range(w), head)))
+        is_later = is_reworded and self._is_equal(0, len(self.stored) - 1)
+        return is_as_long and not is_later and (not is_reworded or all(map(self.pair.may_be, range(w), head)))
 
     def _fill_all(self) -> None:
         """Nothing is certain. The first message may be reworded, or everything rewritten.
@@ -580,8 +584,9 @@ class _Matcher:
         n = next(signs, 0)
         if any(self.stored[one].role == "user" for one in range(s - n + 1, s) if n):
             return False
-        is_open = n == 0 or self.shown[w - n].is_short
-        return is_open or (self.pair.may_be(w - n, s - n) and self.pair.likeness(w - n, s - n) >= ALIKE)
+        if not n or not self.pair.may_be(w - n, s - n):
+            return not n
+        return self.shown[w - n].is_short or self.pair.likeness(w - n, s - n) >= ALIKE
 
     def _is_behind_abandoned(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
@@ -610,9 +615,8 @@ class _Matcher:
 
     def _reads_same(self, w: int, s: int) -> bool:
         """Whether they are equal as a person reads them: hosts strip and normalise texts."""
-        if self.shown[w].mark == self.stored[s].mark:
-            return self.pair.may_be(w, s)
-        return self.shown[w].role == self.stored[s].role and self.pair.is_respelled(w, s) and self.pair.may_be(w, s)
+        is_of_one_role = self.shown[w].role == self.stored[s].role
+        return self._same(w, s) or (is_of_one_role and self.pair.is_respelled(w, s) and self.pair.may_be(w, s))
 
     # -- versions
 
@@ -675,12 +679,8 @@ class _Matcher:
                         scores[i, places[s]] = score
         back = {i for i, _ in scores if not self.shown[shown[i]].is_short and self.is_abandoned(shown[i])}
         scores = {place: score for place, score in scores.items() if place[0] not in back}  # those rows are equal
-        width, height = len(shown), len(rows)
-        if from_start:
-            return [(shown[i], rows[j]) for i, j in best_in_order(scores, width, height)]
-        turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
-        best = best_in_order(turned, width, height)
-        return [(shown[width - 1 - i], rows[height - 1 - j]) for i, j in reversed(best)]
+        best = best_in_order(scores, len(shown), len(rows), from_start=from_start)
+        return [(shown[i], rows[j]) for i, j in best]
 
     def _fill_cut(self, shown: list[int], rows: list[int]) -> None:
         """Rows that are shown as one message, and those that are shown as several."""
@@ -762,7 +762,7 @@ class _Matcher:
         first, end = self._shown_between(before, after)
         new = [w for w in range(first + 1, end) if w not in self.rows and self.shown[w].role != "system"]
         is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
-        if not (is_replaced or roles in list(_EXCHANGES)) or not set(spoken) <= set(seen):
+        if not (is_replaced or roles in _EXCHANGES) or not set(spoken) <= set(seen):
             return
         if any(self.pair.uses_tools(s) for s in spoken) or self._saves_space(before, after, is_replaced=is_replaced):
             return

@@ -73,8 +73,13 @@ def longest_chain(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
     return chain[::-1]
 
 
-def best_in_order(scores: Mapping[tuple[int, int], float], width: int, height: int) -> list[tuple[int, int]]:
-    """The pairs in agreeing order with the highest total score; of equal ones the first."""
+def best_in_order(
+    scores: Mapping[tuple[int, int], float], width: int, height: int, *, from_start: bool = True
+) -> list[tuple[int, int]]:
+    """The pairs in agreeing order with the highest total score; of equally good ones those nearest to the start."""
+    if not from_start:
+        turned = {(width - 1 - i, height - 1 - j): score for (i, j), score in scores.items()}
+        return [(width - 1 - i, height - 1 - j) for i, j in reversed(best_in_order(turned, width, height))]
     if not scores:
         return []
     best = [[0.0] * (height + 1) for _ in range(width + 1)]
