@@ -12,16 +12,7 @@ from lossless.ingest import events as incoming
 from lossless.ingest import likeness
 from lossless.ingest.events import mask_items
 from lossless.ingest.match import SURE
-from lossless.ingest.run import (
-    AppendReport,
-    _check_names,
-    _remember_key,
-    append_report,
-    drop_delivery_notes,
-    update_counters,
-    write_plan,
-    write_system_prompts,
-)
+from lossless.ingest.run import AppendReport, ConversationWriter, check_names, drop_delivery_notes
 from lossless.ingest.window import (
     IncomingWindow,
     common_prefix,
@@ -142,7 +133,7 @@ def sync(
 
     With `whole` it is the complete conversation: messages that it no longer shows leave the context.
     """
-    _check_names(session, key)
+    check_names(session, key)
     with archive.writing():
         conversation = archive.conversations.open(session, now)
         if key is not None and archive.ingest.has_key(conversation.id, key):
@@ -154,43 +145,36 @@ def sync(
             return _read_window(archive, other, items=kept, timezone=timezone, whole=whole)
 
         conversation, seen = choose_tab(archive, session, conversation, read(conversation), read, now)
+        writer = ConversationWriter(archive, conversation, now, payloads)
         quarantined = _choose_quarantine(archive, conversation, read, seen.plan, now)
         if quarantined is None:
-            report = _store_window(archive, conversation, seen, items, payloads, now, whole=whole)
+            report = _store_window(writer, seen, len(items), whole=whole)
         else:
             quarantine, other, reason = quarantined
-            report = _store_window(archive, quarantine, other, items, payloads, now, whole=whole)
+            beside = ConversationWriter(archive, quarantine, now, payloads)
+            report = _store_window(beside, other, len(items), whole=whole)
             report = replace(report, conversation_id=conversation.id, conversation=conversation, cause="disjoint")
             report = replace(report, blocked=reason, quarantine_id=quarantine.id)
-        _remember_key(archive, conversation, key, seen.window.events, now)
+        writer.remember_key(key, seen.window.events)
     return report
 
 
-def _store_window(
-    archive: Archive,
-    conversation: Conversation,
-    seen: SeenWindow,
-    items: Sequence[MessageLike],
-    payloads: PayloadPolicy | None,
-    now: datetime,
-    *,
-    whole: bool,
-) -> AppendReport:
-    window, plan = seen.window, seen.plan
-    is_first = seen.before is None and archive.messages.newest_id(conversation.id) is None
+def _store_window(writer: ConversationWriter, seen: SeenWindow, length: int, *, whole: bool) -> AppendReport:
+    archive, id_, window, plan = writer.archive, writer.id, seen.window, seen.plan
+    is_first = seen.before is None and archive.messages.newest_id(id_) is None
     is_all = whole and seen.is_laid_over
-    prompt_ids, prompts, changed = write_system_prompts(
-        archive, conversation, window.preamble, now, is_first=is_first, is_all=is_all or seen.has_lost_prompts
+    prompt_ids, prompts, changed = writer.write_system_prompts(
+        window.preamble, is_first=is_first, is_all=is_all or seen.has_lost_prompts
     )
     plan = replace(plan, versions=(*plan.versions, *changed)) if changed else plan
     if is_all:
-        plan = hide_unshown(archive, conversation, window, plan, now)
-    new_rows, revised = write_plan(archive, conversation, plan, payloads, now)
+        plan = hide_unshown(archive, writer.conversation, window, plan, writer.now)
+    new_rows, revised = writer.write(plan)
     appended = prompts + new_rows
-    remember_window(archive, conversation.id, replace(seen, plan=plan), len(items), (prompt_ids, new_rows.ids), now)
-    update_counters(archive, conversation, plan, window, appended, now, fits=True, revised=revised)
-    replayed = len(items) - len(appended.ids) - len(window.skips)
-    return append_report(conversation, plan, window.skips, appended.ids, replayed, revised)
+    remember_window(archive, id_, replace(seen, plan=plan), length, (prompt_ids, new_rows.ids), writer.now)
+    writer.count(plan, window, appended, fits=True, revised=revised)
+    replayed = length - len(appended.ids) - len(window.skips)
+    return writer.report(plan, window.skips, appended.ids, replayed, revised)
 
 
 def _read_window(
@@ -227,14 +211,14 @@ class _WindowReader:
         prints: bytes,
         timezone: tzinfo | None,
     ) -> None:
-        self._archive, self._conversation, self._items = archive, conversation, items
+        self._archive, self._id, self._items = archive, conversation.id, items
         self._prints, self._timezone = prints, timezone
         self._head = count_system_head(items)
 
     def grown(self, mark: WindowMark) -> SeenWindow:
         """The whole last window, then new messages."""
         window = self._window(mark.length)
-        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        plan = plan_grown(self._archive, self._id, window.events)
         if not window.size and not self._has_ids():
             repeats = possible_repeats(self._prints[_PRINT * self._head :], self._is_short_at)
             plan = replace(plan, ambiguous=repeats)
@@ -253,7 +237,7 @@ class _WindowReader:
         if not size or min(rows) <= 0:
             return None
         window = self._window(self._head + size)
-        plan = plan_grown(self._archive, self._conversation.id, window.events)
+        plan = plan_grown(self._archive, self._id, window.events)
         if not self._has_ids():
             plan = replace(plan, ambiguous=open_)
         return SeenWindow(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
@@ -270,19 +254,19 @@ class _WindowReader:
         if same < SURE and all(map(self._is_short, self._items[self._head : start])):  # it may be a later message
             return None
         window = self._window(start)
-        head = read_window(self._archive, self._conversation.id, self._items[: self._head], self._timezone)
+        head = read_window(self._archive, self._id, self._items[: self._head], self._timezone)
         skips = (*head.skips, *window.skips)
         window = replace(window, preamble=head.preamble, skips=skips, size=window.size + head.size)
         followed = list(dict.fromkeys(row for row in mark.rows[last - 1 :] if row > 0))
         known = frozenset(mark.rows)
-        others = [row for row in self._archive.messages.tail(self._conversation.id, _MAX_REST) if row.id not in known]
+        others = [row for row in self._archive.messages.tail(self._id, _MAX_REST) if row.id not in known]
         newer = [row for row in others if row.id > (mark.last_id or 0)]
-        rows = [*self._archive.messages.tail_rows(self._conversation.id, followed), *newer]
+        rows = [*self._archive.messages.tail_rows(self._id, followed), *newer]
         if not rows or rows[0].id != mark.rows[last - 1]:  # the preceding message has left the context meanwhile
             return None
         if any(row.seq > rows[0].seq for row in others[: len(others) - len(newer)]):  # the host has omitted some
             return None
-        plan = plan_rest(self._archive, self._conversation.id, window.events, rows, mark)
+        plan = plan_rest(self._archive, self._id, window.events, rows, mark)
         if not window.events and not self._has_ids() and self._is_short(self._items[-1]):
             plan = replace(plan, ambiguous=1)  # an old window again, or a very short request for another answer
         places = zip(window.events, plan.places, strict=False)
@@ -303,10 +287,10 @@ class _WindowReader:
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""
-        window = read_window(self._archive, self._conversation.id, self._items, self._timezone)
+        window = read_window(self._archive, self._id, self._items, self._timezone)
         window = self._without_copies(window, follows=False)
         is_cut = mark is not None and self._has_lost_prompts(mark)
-        plan = plan_aligned(self._archive, self._conversation.id, window.events, mark, is_cut=is_cut)
+        plan = plan_aligned(self._archive, self._id, window.events, mark, is_cut=is_cut)
         has_lost = is_cut and mark is not None and plan.places[:1] == (mark.first_id,)
         return SeenWindow(window, plan, mark, self._prints, is_laid_over=True, has_lost_prompts=has_lost)
 
@@ -326,12 +310,12 @@ class _WindowReader:
         return bool(events) and likeness.is_short(events[0].message)
 
     def _window(self, start: int) -> IncomingWindow:
-        rest = read_window(self._archive, self._conversation.id, self._items[start:], self._timezone, max(1, start))
+        rest = read_window(self._archive, self._id, self._items[start:], self._timezone, max(1, start))
         return self._without_copies(rest, follows=True)
 
     def _without_copies(self, window: IncomingWindow, *, follows: bool) -> IncomingWindow:
         skips = list(window.skips)
-        events = drop_delivery_notes(self._archive, self._conversation, window.events, skips, follows=follows)
+        events = drop_delivery_notes(self._archive, self._id, window.events, skips, follows=follows)
         return replace(window, events=tuple(events), skips=tuple(skips)) if len(skips) > len(window.skips) else window
 
 

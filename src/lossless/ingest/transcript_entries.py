@@ -14,14 +14,12 @@ from lossless.ingest import events as incoming
 from lossless.ingest.events import Skip, entry_ids_of, mask_items
 from lossless.ingest.plan import IngestPlan, plan_append
 from lossless.ingest.run import (
-    append_report,
+    ConversationWriter,
     context_prompts,
     copy_detector,
     drop_delivery_notes,
     plan_batch,
     split_by_role,
-    update_counters,
-    write_plan,
 )
 from lossless.ingest.window import IncomingWindow, plan_aligned
 from lossless.model.identity import fingerprint
@@ -74,12 +72,12 @@ def append_entries(
 ) -> AppendReport:
     """Store entries that come after what is stored; known ids, copies and twins are skipped."""
     skips = list(batch.skips)
-    events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=True)
+    events = drop_delivery_notes(archive, conversation.id, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
         batch = replace(batch, events=tuple(events), skips=tuple(skips))
-    events, known = split_by_role(archive, conversation, events)
+    events, known = split_by_role(archive, conversation.id, events)
     events, twins = _without_twins(archive, conversation, events, known)
-    plan = plan_batch(archive, conversation, events, known)
+    plan = plan_batch(archive, conversation.id, events, known)
     if twins:
         plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
     return write_entries(archive, conversation, plan, batch, now=now, payloads=payloads)
@@ -101,17 +99,17 @@ def plan_path(
     branches.
     """
     skips = list(batch.skips)
-    events = drop_delivery_notes(archive, conversation, batch.events, skips, follows=False)
-    events, _ = split_by_role(archive, conversation, events)
+    events = drop_delivery_notes(archive, conversation.id, batch.events, skips, follows=False)
+    events, _ = split_by_role(archive, conversation.id, events)
     rows = archive.messages.tail(conversation.id, _MOST_ROWS) if rewritten else []
     ids = tuple(row.id for row in rows if row.id > after)
     mark = WindowMark(ids[0], ids[-1], len(ids), b"", ids) if ids else None  # everything, as the host's last window
     if after and mark is None:
-        plan = plan_batch(archive, conversation, events)
+        plan = plan_batch(archive, conversation.id, events)
     else:
         plan = plan_aligned(archive, conversation.id, events, mark, in_use=in_use)
         if mark is not None and _is_of_another_time(archive, events, plan):
-            plan = plan_batch(archive, conversation, events)
+            plan = plan_batch(archive, conversation.id, events)
     known = archive.messages.known_entries(conversation.id, entry_ids_of(plan.new))
     new, twins = _without_twins(archive, conversation, plan.new, known)
     if rewritten:
@@ -145,7 +143,7 @@ def _adopt_rows(archive: Archive, conversation: Conversation, plan: IngestPlan) 
         return plan
     taken = {*plan.places, *plan.abandoned, *(row for row, _ in plan.stamps)}
     rows = [row for row in archive.messages.tail(conversation.id, _ADOPTION_ROWS) if row.id not in taken]
-    rows = [*context_prompts(archive, conversation), *rows]
+    rows = [*context_prompts(archive, conversation.id), *rows]
     free = [row for row in rows if row.entry_id is None]
     rest = plan_append(plan.new, {}, adoptable=free, is_copy=copy_detector(archive))
     return replace(
@@ -169,18 +167,17 @@ def write_entries(
 ) -> AppendReport:
     """Store what was planned for a batch, and count it; a later entry under the same id revises the first."""
     plan, again = _once_each(plan)
-    appended, revised = write_plan(archive, conversation, plan, payloads, now)
-    update_counters(archive, conversation, plan, batch, appended, now, fits=bool(appended.ids), revised=revised)
+    writer = ConversationWriter(archive, conversation, now, payloads)
+    appended, revised = writer.write(plan)
+    writer.count(plan, batch, appended, fits=bool(appended.ids), revised=revised)
     if again:
         ids = {event.entry_id: id_ for event, id_ in zip(plan.new, appended.ids, strict=True)}
         others = IngestPlan(versions=tuple((ids[event.entry_id], event) for event in again))
-        nothing, more = write_plan(archive, conversation, others, payloads, now)
-        update_counters(
-            archive, conversation, others, IncomingWindow((), (), (), 0), nothing, now, fits=False, revised=more
-        )
+        nothing, more = writer.write(others)
+        writer.count(others, IncomingWindow((), (), (), 0), nothing, fits=False, revised=more)
         revised += more
     replayed = len(batch.events) - len(appended.ids)
-    return append_report(conversation, plan, batch.skips, appended.ids, replayed, revised)
+    return writer.report(plan, batch.skips, appended.ids, replayed, revised)
 
 
 def _once_each(plan: IngestPlan) -> tuple[IngestPlan, list[Event]]:

@@ -562,10 +562,10 @@ class HostSupport(EngineGroup):
     def abandon(self, session: SessionRef | int, message_ids: Sequence[int]) -> None:
         """Hide messages that the host has gone back from; the archive keeps them."""
         from lossless.ingest.plan import IngestPlan
-        from lossless.ingest.run import write_plan
+        from lossless.ingest.run import ConversationWriter
 
         plan = IngestPlan(abandoned=tuple(message_ids), cause="branch")
-        write_plan(self._archive, self._parts.conversation(session), plan, None, self._parts.clock())
+        ConversationWriter(self._archive, self._parts.conversation(session), self._parts.clock()).write(plan)
 
     def in_files(self, message_ids: Sequence[int]) -> list[StoredMessage]:
         """The messages among these that have references to files in place of payloads."""

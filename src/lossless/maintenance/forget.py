@@ -18,7 +18,7 @@ from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
-from lossless.ingest.run import PayloadPolicy, extract_payloads
+from lossless.ingest.run import ConversationWriter, PayloadPolicy
 from lossless.maintenance import backup as backups
 from lossless.maintenance.engine_parts import with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
@@ -247,11 +247,12 @@ class _Forgetting:
         file = None if is_whole or stored.file_id is None else self._files.get(stored.file_id, stored.file_id)
         identity, entry = identity_hash(fresh.role, fresh.content), stored.entry_id
         base = NewMessage(fresh, identity, fingerprint(fresh), stored.created_at, entry, None, sender, file)
-        new, notes = extract_payloads(archive, conversation, base, policy if has_files else None, now)
+        writer = ConversationWriter(archive, conversation, now, policy if has_files else None)
+        new, notes = writer.extract_payloads(base)
         versions = []
         for version, message in old_versions:
-            keeps = None if version.recipe is None else policy
-            kept, noted = extract_payloads(archive, conversation, replace(base, message=message), keeps, now)
+            writer = ConversationWriter(archive, conversation, now, None if version.recipe is None else policy)
+            kept, noted = writer.extract_payloads(replace(base, message=message))
             versions.append((version, StoredWording.of(kept.message, noted), words_digest(message)))
         archive.versions.replace(conversation, stored.id, new, versions, digest=words_digest(fresh), notes=notes)
 

@@ -181,7 +181,7 @@ class HostTranscripts(EngineGroup):
         if self._parts.settings.prune_heartbeat_ok and report.conversation_id is not None:
             with self._archive.writing():
                 conversation = self._archive.conversations.get(report.conversation_id)
-                ingest_run.hide_quiet_history(self._archive, conversation, self._parts.clock())
+                ingest_run.ConversationWriter(self._archive, conversation, self._parts.clock()).hide_quiet_history()
         return report
 
     def newest(self, session: SessionRef) -> int:
@@ -192,7 +192,8 @@ class HostTranscripts(EngineGroup):
     def hide_heartbeat(self, session: SessionRef | int, after: int) -> None:
         """Hide the turn after a message if it is a heartbeat that had nothing to report."""
         with self._archive.writing():
-            ingest_run.hide_heartbeat(self._archive, self._parts.conversation(session), after, self._parts.clock())
+            conversation = self._parts.conversation(session)
+            ingest_run.ConversationWriter(self._archive, conversation, self._parts.clock()).hide_heartbeat(after)
 
     def cursor(self, session: SessionRef) -> str | None:
         """The host's own mark of how far its transcript is stored."""

@@ -14,7 +14,7 @@ from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import entry_ids_of
 from lossless.ingest.likeness import is_reduction
 from lossless.ingest.plan import IngestPlan
-from lossless.ingest.run import write_plan
+from lossless.ingest.run import ConversationWriter
 from lossless.ingest.transcripts.entries import (
     chunks,
     entries_of_lane,
@@ -260,7 +260,8 @@ def keep_other_wordings(work: TranscriptReading, rows: Mapping[int, int]) -> Non
         if events and row.message.role == events[0].message.role:
             plan = IngestPlan(versions=((row.id, replace(events[0], entry_id=None)),), is_running=False)
             with archive.writing():
-                write_plan(archive, archive.conversations.get(row.conversation_id), plan, work.payloads, work.now)
+                conversation = archive.conversations.get(row.conversation_id)
+                ConversationWriter(archive, conversation, work.now, work.payloads).write(plan)
 
 
 def count_all_pruned(work: TranscriptReading) -> int:
