@@ -220,8 +220,8 @@ MUTATIONS = (
     Mutation(
         "what a host went on without stays",
         "ingest/match.py",
-        "        if goes_on or is_edit:",
-        "        if is_edit:",
+        "        if goes_on or (ends and (",
+        "        if (ends and (",
         "the model sees a branch that its host has left",
         "regenerates the same",
         "host",

@@ -785,12 +785,12 @@ class _Matcher:
         return self.last is not None and any(s not in self.last for s in range(before + 1, after))
 
     def _leave_behind(self, end: int, behind: Sequence[int], gone: dict[int, Cause]) -> None:
-        """Rows after the last shown one: abandoned on a branch, if the host continued without them."""
+        """Rows after the last shown one: abandoned on a branch, if the host went on, or changed what precedes them."""
         last_shown = max((w for w, s in self.rows.items() if s == end), default=-1)
         further = [w for w in range(last_shown + 1, len(self.shown)) if w not in self.rows or w in self.strayed]
         goes_on, ends = any(self.shown[w].role != "system" for w in further), last_shown == len(self.shown) - 1
-        is_edit = ends and any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
-        if goes_on or is_edit:
+        is_edit = any(not self.pair.is_lesser(w, self.rows[w]) for w in self.versions - self.cuts)
+        if goes_on or (ends and (is_edit or "removed" in gone.values())):
             is_before = self.last is not None and end < min(self.last, default=0)  # it went back before what was shown
             newest = max(self.last or (), default=-1)
             left = [s for s in behind if self.last is None or s <= newest or is_before]
