@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import lossless
@@ -201,3 +201,69 @@ def test_another_file_that_counts_its_entries_in_the_same_way_loses_nothing(tmp_
         assert (context(engine), words(engine)) == (said, said)
         assert earlier(engine) == [f"here {n}" for n in range(4)]
         assert problems(engine) == []
+
+
+@given(
+    steps=st.lists(
+        st.sampled_from(["turn", "turn with ids", "missed turn", "window", "read"]), min_size=2, max_size=10
+    ),
+    is_read_first=st.booleans(),
+)
+@example(steps=["missed turn", "turn", "window", "turn"], is_read_first=True)
+@example(steps=["missed turn", "turn with ids"], is_read_first=True)
+@settings(max_examples=30, deadline=None)
+def test_turns_windows_and_the_transcript_are_one_history(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[str], is_read_first: bool
+) -> None:
+    file = TranscriptFile(tmp_path_factory.mktemp("mixed") / "run-1.jsonl", "run-1")
+    words: list[str] = []
+
+    def say_turn() -> list[lossless.Incoming]:
+        said = []
+        for role in ("user", "assistant"):
+            words.append(f"{role} speaks of topic {len(words)}, which is {len(words) * 7919} miles away")
+            file.say(words[-1], f"e{len(words)}")
+            said.append(lossless.Incoming({"role": role, "content": words[-1]}, entry_id=f"e{len(words)}"))
+        return said
+
+    with lossless.open(":memory:", background=False) as engine:
+        say_turn()
+        if is_read_first:
+            engine.bootstrap(SESSION, file.path)
+        for step in [*steps, "read"]:
+            if step == "turn":
+                engine.append(SESSION, [one.message for one in say_turn()])
+            elif step == "turn with ids":
+                engine.append(SESSION, say_turn())
+            elif step == "missed turn":
+                say_turn()
+            elif step == "window":
+                roles = ("user", "assistant")
+                engine.sync(SESSION, [{"role": roles[n % 2], "content": text} for n, text in enumerate(words)])
+            else:
+                engine.bootstrap(SESSION, file.path)
+        assert context(engine) == words
+        assert problems(engine) == []
+
+
+@pytest.mark.parametrize("frame", ["[Thu 2026-11-19 05:50 UTC] {}", "{} Please answer in German."])
+def test_the_first_reading_keeps_other_words_under_known_ids(tmp_path: Path, frame: str) -> None:
+    file = TranscriptFile(tmp_path / "run-1.jsonl", "run-1")
+    file.say("And the crane that loads the trucks?", "q")
+    with open_engine(tmp_path / "lcm.db") as engine:
+        live = frame.format("And the crane that loads the trucks?")
+        engine.sync(SESSION, [lossless.Incoming({"role": "user", "content": live}, entry_id="q")])
+        engine.bootstrap(SESSION, file.path)
+        assert (context(engine), earlier(engine)) == ([live], ["And the crane that loads the trucks?"])
+        assert problems(engine) == []
+
+
+def test_a_batch_that_begins_with_a_decorated_message_is_known(tmp_path: Path) -> None:
+    said = ["Where is the ferry to Ischia?", "In Naples.", "And the crane for trucks?", "Behind the gate.", "Thanks!"]
+    plain = [{"role": "user" if n % 2 == 0 else "assistant", "content": text} for n, text in enumerate(said)]
+    shown = [*plain[:2], {"role": "user", "content": f"[Thu 2026-11-19 05:50 UTC] {said[2]}"}, plain[3]]
+    with open_engine(tmp_path / "lcm.db") as engine:
+        engine.sync(SESSION, shown)
+        report = engine.append(SESSION, [lossless.Incoming(plain[n], entry_id=f"e{n}") for n in (2, 3, 4)])
+        assert (report.stored, report.revised, report.likely) == (1, 1, 1)
+        assert context(engine) == said

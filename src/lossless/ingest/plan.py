@@ -101,7 +101,7 @@ def plan_append(
         if row is not None and not (row.fingerprint == event.fingerprint and _is_free(row, event)):
             row = None
         if row is None and adoptable:
-            at = _adopt(events[n : n + 2], adoptable, cursor, is_copy)
+            at = _adopt(events[n:], adoptable, cursor, is_copy)
             if at is not None:
                 row, cursor = adoptable[at], at + 1
                 if row.fingerprint != event.fingerprint:
@@ -141,21 +141,32 @@ def with_own_ids(events: Sequence[Event]) -> list[Event]:
     return found
 
 
-def _adopt(two: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy | None) -> int | None:
+def _adopt(events: Sequence[Event], rows: Sequence[TailRow], start: int, is_copy: IsCopy | None) -> int | None:
     """The next row from `start` on that the other producer sent and that equals the first event.
 
-    Otherwise the next one of the other producer, if the event is another wording of it: that is certain by itself, or
-    the next event is the next row.
+    Otherwise a row of the other producer that the event is another wording of: the next one, if that is certain by
+    itself or the next event is the row after it; or any, where nothing was adopted yet and what follows continues with
+    the rows behind it to the newest one.
     """
-    event = two[0]
+    event = events[0]
     for index in range(start, len(rows)):
         if _is_free(rows[index], event) and rows[index].fingerprint == event.fingerprint:
             return index
-    free = [index for index in range(start, len(rows)) if _is_free(rows[index], event)][:2]
-    if is_copy is None or not free or rows[free[0]].role != event.message.role:
+    if is_copy is None:
         return None
-    is_followed = len(two) == len(free) == 2 and two[1].fingerprint == rows[free[1]].fingerprint
-    return free[0] if is_copy(event, rows[free[0]], not is_followed) else None
+    free = [index for index in range(start, len(rows)) if _is_free(rows[index], event)]
+    if free and rows[free[0]].role == event.message.role:
+        is_followed = len(events) > 1 and len(free) > 1 and events[1].fingerprint == rows[free[1]].fingerprint
+        if is_copy(event, rows[free[0]], not is_followed):
+            return free[0]
+    for index in free[:0:-1] if start == 0 else ():
+        behind = [row.fingerprint for row in rows[index + 1 :]]
+        following = events[1 : len(behind) + 1]
+        if rows[index].role != event.message.role or [one.fingerprint for one in following] != behind:
+            continue
+        if is_copy(event, rows[index], all(is_short(one.message) for one in following)):
+            return index
+    return None
 
 
 def _is_free(row: TailRow, event: Event) -> bool:

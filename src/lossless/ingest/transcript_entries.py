@@ -21,7 +21,7 @@ from lossless.ingest.run import (
     plan_batch,
     split_by_role,
 )
-from lossless.ingest.window import IncomingWindow, plan_aligned
+from lossless.ingest.window import IncomingWindow, in_context_order, plan_aligned, plan_rest
 from lossless.model.identity import fingerprint
 from lossless.model.records import WindowMark
 from lossless.model.times import row_time
@@ -67,10 +67,14 @@ def append_entries(
     conversation: Conversation,
     batch: IncomingWindow,
     *,
+    after: str | None,
     now: datetime,
     payloads: PayloadPolicy | None,
 ) -> AppendReport:
-    """Store entries that come after what is stored; known ids, copies and twins are skipped."""
+    """Store entries that come after what is stored; known ids, copies and twins are skipped.
+
+    The entry `after` precedes them: what others stored behind its row may be theirs.
+    """
     skips = list(batch.skips)
     events = drop_delivery_notes(archive, conversation.id, batch.events, skips, follows=True)
     if len(skips) > len(batch.skips):
@@ -78,9 +82,33 @@ def append_entries(
     events, known = split_by_role(archive, conversation.id, events)
     events, twins = _without_twins(archive, conversation, events, known)
     plan = plan_batch(archive, conversation.id, events, known)
+    if plan.new and after is not None:
+        plan = _plan_behind(archive, conversation.id, events, plan, after)
     if twins:
         plan = replace(plan, stamps=tuple({**dict(twins), **dict(plan.stamps)}.items()))
     return write_entries(archive, conversation, plan, batch, now=now, payloads=payloads)
+
+
+def _plan_behind(
+    archive: Archive, conversation_id: int, events: Sequence[Event], plan: IngestPlan, after: str
+) -> IngestPlan:
+    """The plan, or where rows were stored behind an entry that are not just the first events: these aligned with them.
+
+    So a turn that only the transcript has comes before later ones of another producer. All rows stay.
+    """
+    row = archive.messages.known_entries(conversation_id, [after]).get(after)
+    if row is None or row.id == archive.messages.newest_id(conversation_id):
+        return plan
+    rows = archive.messages.tail(conversation_id, _ADOPTION_ROWS)
+    rows = in_context_order(rows, archive.context.ordinals(conversation_id, len(rows)))
+    start = next((n for n, one in enumerate(rows) if one.id == row.id), None)
+    new = {event.index for event in plan.new}
+    found = [event.index for event in events if event.index not in new]
+    if start is None or (len(rows) - start - 1 <= len(found) and max(found, default=-1) < min(new)):
+        return plan
+    ids = tuple(one.id for one in rows[start:])
+    aligned = plan_rest(archive, conversation_id, events, rows[start:], WindowMark(ids[0], ids[-1], len(ids), b"", ids))
+    return replace(aligned, abandoned=(), hidden=(), revived=(), moved=())
 
 
 def plan_path(

@@ -168,11 +168,12 @@ class HostTranscripts(EngineGroup):
             entries = list(transcript_entries.entries_of_lane(added, asked.lane))
         else:
             after = self._archive.transcripts.checkpoint(report.conversation_id)
-            if not report.replayed and (before is None or before == after):
+            is_new = before is None and report.status == "stored"
+            if not report.replayed and (is_new or before == after):
                 return report
             entries = read.path(asked.lane)
         conversation = self._archive.conversations.get(report.conversation_id)
-        revised, stored = bootstrapping.store_grown_entries(asked, conversation, entries)
+        revised, stored = bootstrapping.store_grown_entries(asked, conversation, entries, is_first=before is None)
         if not revised and not stored:
             return report
         return replace(report, status="stored", revised=report.revised + revised, stored=report.stored + stored)

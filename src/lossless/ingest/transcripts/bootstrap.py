@@ -413,10 +413,11 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
 
 
 def store_grown_entries(
-    asked: BootstrapRequest, conversation: Conversation, entries: Iterable[TranscriptLine]
+    asked: BootstrapRequest, conversation: Conversation, entries: Iterable[TranscriptLine], *, is_first: bool = False
 ) -> tuple[int, int]:
     """Store the text of known entries that has changed since they were read.
 
+    At the first reading rows keep the text that was sent to the archive, and the transcript's becomes a version.
     Returns how many rows have new text, and how many rows are new: another role under a known id is another message.
     """
     archive, now, payloads, revised, stored = asked.archive, asked.now, asked.payloads, 0, 0
@@ -430,11 +431,16 @@ def store_grown_entries(
         if strangers:
             with archive.writing():
                 batch = IncomingWindow((), strangers, (), 0)
-                stored += ingest.append_entries(archive, conversation, batch, now=now, payloads=payloads).stored
+                report = ingest.append_entries(archive, conversation, batch, after=None, now=now, payloads=payloads)
+                stored += report.stored
         if versions:
             events = tuple(event for _, event in versions)
             plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
             with archive.writing():
+                if is_first:
+                    plan = replace(
+                        plan, versions=tuple((id_, replace(event, entry_id=None)) for id_, event in versions)
+                    )
                 batch = IncomingWindow((), events, (), 0)
                 revised += ingest.write_entries(archive, conversation, plan, batch, now=now, payloads=payloads).revised
     return revised, stored

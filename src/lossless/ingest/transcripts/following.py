@@ -254,9 +254,11 @@ class TranscriptReading:
         With the digest of the bytes before that position, the file counts as read to its end.
         """
         batch = ingest.read_entries(self.archive, self.id, incoming_messages(chunk, self.age))
-        report = ingest.append_entries(self.archive, self.conversation, batch, now=self.now, payloads=self.payloads)
-        self.count(chunk, batch, report)
         line, point, state = chunk[-1].line, self.point, self.transcript.state
+        report = ingest.append_entries(
+            self.archive, self.conversation, batch, after=point.entry_id, now=self.now, payloads=self.payloads
+        )
+        self.count(chunk, batch, report)
         spoken = next(message_entries(reversed(chunk)), None)
         entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else self.message_mark(spoken)
         self.point = replace(
