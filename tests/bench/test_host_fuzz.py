@@ -109,6 +109,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 2_000_001_050),
         ("head cut", 5_000_008_654),
         ("edits and cuts off", 7_000_000_026),
+        ("edits and cuts off", 11_000_003_806),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -108,3 +108,9 @@ def test_equal_calls_of_one_message_have_names_of_their_own() -> None:
     calls = tuple(ToolCall(id_, "sh", {"cmd": "ls"}) for id_ in ("a", "b"))
     (named,) = name_by_words([Message("assistant", "", calls)])
     assert len(set(ids_of(named))) == 2
+
+
+def test_a_trailing_system_message_does_not_hide_the_stored_calls(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, [*turn(1, "call_a", answer=False), {"role": "system", "content": "One file is open."}])
+    report = engine.sync(SESSION, [*turn(1, "call_b"), {"role": "system", "content": "Two files are open."}])
+    assert (report.stored, report.ambiguous) == (2, 2)

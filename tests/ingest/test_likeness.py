@@ -246,3 +246,14 @@ def test_what_calls_a_tool_is_no_translation_of_what_calls_none() -> None:
     assert are_rewritten(list(zip(said, other, strict=True)))
     assert not are_rewritten([(said[0], other[0]), (said[1], calling("Kai 3 von 4 ist heute frei."))])
     assert not are_rewritten([(said[0], other[0]), (said[1], message("Kai 2 von 4 ist heute frei.", "assistant"))])
+
+
+def test_each_of_several_results_may_be_reduced() -> None:
+    def results(*texts: str) -> Message:
+        parts = [{"type": "tool_result", "tool_use_id": f"toolu_{n}", "content": text} for n, text in enumerate(texts)]
+        return message(parts)
+
+    stored = results(LONG, "two lines", LONG)
+    for shown in (("[cleared]", "two lines", LONG[:80] + "…"), ("", "two lines", LONG), (LONG, "", "")):
+        assert is_reduction(stored, results(*shown))
+    assert not is_reduction(stored, results("[cleared]", "three lines", LONG))

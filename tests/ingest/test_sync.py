@@ -272,6 +272,12 @@ def test_a_short_question_with_another_answer_may_be_asked_again(engine: lossles
     assert engine.sync(SESSION, said(*LOG[:2], "u: ok", "a: nobody has fed it")).ambiguous == 1
 
 
+def test_a_short_last_question_after_another_answer_is_the_same_and_counted(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, said(*LOG[:3], "a: in the yard", "u: ok"))
+    report = engine.sync(SESSION, said(*LOG[:3], "a: nobody has seen one for a week", "u: ok"))
+    assert (len(report.message_ids), report.ambiguous) == (1, 1)
+
+
 def test_a_short_answer_without_its_thinking_before_something_new_may_be_another_one(engine: lossless.Engine) -> None:
     thinking = [{"type": "thinking", "thinking": "Hm.", "signature": "s"}, {"type": "text", "text": "ok"}]
     question, *rest = said("u: where is the cat now", "u: and who feeds the dog", "a: nobody does, I am afraid")

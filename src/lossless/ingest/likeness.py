@@ -183,12 +183,19 @@ def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = 
         return True
     if _lacks_payload(stored, shown) and _is_part_of(shown.content, stored.content):
         return True
-    mine, theirs = stored.content, shown.content
-    is_result = shown.role == "tool"
+    if _results(stored) == _results(shown) and len(_results(stored)) > 1:
+        both = zip(stored.tool_results, shown.tool_results, strict=False)
+        changed = [(mine.text, theirs.text) for mine, theirs in both if mine.text != theirs.text]
+        if changed and all(_is_reduced(mine, theirs, is_result=True, has_parts=True) for mine, theirs in changed):
+            return True
+    return _is_reduced(stored.content, shown.content, is_result=shown.role == "tool", has_parts=bool(shown.parts))
+
+
+def _is_reduced(mine: str, theirs: str, *, is_result: bool, has_parts: bool) -> bool:
     if mine == theirs or not mine.strip():
         return mine != theirs and is_result and _is_label(theirs, _LABEL)
     if not theirs.strip():  # in place of a mark for a pending result, it is the result
-        return (bool(shown.parts) or is_result) and undecorated(mine) != "" and not _PENDING.fullmatch(mine.strip())
+        return (has_parts or is_result) and undecorated(mine) != "" and not _PENDING.fullmatch(mine.strip())
     return _stands_for(theirs, mine, is_result=is_result) or _is_marked_part(mine, theirs, is_result=is_result)
 
 

@@ -24,6 +24,7 @@ from lossless.ingest.sequences import (
     longest_common,
     near_places,
     next_equal,
+    next_spoken,
     overlap,
     runs_of,
 )
@@ -152,6 +153,7 @@ class _Matcher:
         is_abandoned: Callable[[int], bool],
     ) -> None:
         self.shown, self.stored, self.pair, self.is_abandoned = shown, stored, pair, is_abandoned
+        self.roles = [row.role for row in stored]
         self.last = None if last is None else frozenset(last)
         self.follows = follows
         self.rows: dict[int, int] = {n: one.known for n, one in enumerate(shown) if one.known is not None}
@@ -282,16 +284,9 @@ class _Matcher:
         beside = [w + n for n in (1, -1) if self._is_equal(w + n, s + n)]
         if beside and not self.shown[w].is_short:
             return True
-        further = [w + n for n in (1, -1) if self._is_equal(w + n, self._next_spoken(s, n))]
+        further = [w + n for n in (1, -1) if self._is_equal(w + n, next_spoken(self.roles, s, n))]
         long = [n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system"]
         return bool(long) or any(n in landmarks for n in beside) or (bool(further) and not self.shown[w].is_short)
-
-    def _next_spoken(self, s: int, step: int) -> int:
-        """The next row that is neither a tool result nor followed by one."""
-        s += step
-        while 0 <= s < len(self.stored) and "tool" in [row.role for row in self.stored[s : s + 2]]:
-            s += step
-        return s
 
     def _is_equal(self, w: int, s: int) -> bool:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
@@ -358,15 +353,13 @@ class _Matcher:
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
             pairs = [(n, len(self.stored) - size + n) for n in range(size)]
             reworded = next((w for w, s in pairs if not self.shown[w].is_short and self._is_reworded(w, s)), size)
-            late = [w for w, s in pairs[reworded + 1 :] if self._says_little(w, s)]  # the host may have continued there
+            # from there, the host may have continued with the same words
+            late = [w for w, s in pairs[reworded + 1 :] if self.shown[w].is_short or self.pair.is_short(s)]
             if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
                 self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
                 return pairs
         return []
-
-    def _says_little(self, w: int, s: int) -> bool:
-        return self.shown[w].is_short or self.pair.is_short(s)
 
     def _is_almost(self, w: int, s: int) -> bool:
         """Whether a message is a row with the same words, or in a host's frame."""
@@ -485,7 +478,7 @@ class _Matcher:
     def _fill(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         if not shown or not rows:
             return
-        found = equal = self._equal_in_order(shown, rows, anchored_before=anchored_before)
+        found = equal = self._equal_in_order(shown, rows, (anchored_before, anchored_after))
         if not anchored_after:
             found, offset = self._led_by_first(found, shown, rows), shown[0] - rows[0]
             equal = self._without_late_words(found, offset)
@@ -521,20 +514,23 @@ class _Matcher:
     def _is_edited(self, w: int) -> bool:
         return w in self.versions and not self.pair.is_lesser(w, self.rows[w])
 
-    def _equal_in_order(self, shown: list[int], rows: list[int], *, anchored_before: bool) -> list[tuple[int, int]]:
+    def _equal_in_order(
+        self, shown: list[int], rows: list[int], is_anchored: tuple[bool, bool]
+    ) -> list[tuple[int, int]]:
         """Equal messages in their order, as many as possible; those next to the anchor take precedence.
 
         Without a certain message before, an equal one counts only if it was shown before or is next to what is certain
-        after it: an isolated old short text does not.
+        after it: an isolated old short text does not; a longer one does, near what is certain.
         """
-        found = self._common(shown, rows, from_start=anchored_before)
-        if anchored_before:
+        found = self._common(shown, rows, from_start=is_anchored[0])
+        if is_anchored[0]:
             return found
         kept: list[tuple[int, int]] = []
         next_w, next_s = shown[-1] + 1, rows[-1] + 1
         for w, s in reversed(found):
             is_next = w == next_w - 1 and (s == next_s - 1 or self._is_almost(w, next_s - 1))
-            if is_next or self._was_shown(s):
+            is_near = is_anchored[1] and next_s - s <= _NEAR and not self.shown[w].is_short
+            if is_next or is_near or self._was_shown(s):
                 next_w, next_s = w, next_s - 1 if is_next else s  # the row at its place, maybe in a host's frame
                 kept.append((next_w, next_s))
         return kept[::-1]
@@ -549,13 +545,14 @@ class _Matcher:
     def _without_late_words(self, pairs: list[tuple[int, int]], offset: int) -> list[tuple[int, int]]:
         """Without a certain message after them, very short texts after something new are new as well, or were moved.
 
-        Unless their distance from the certain messages is unchanged. Those after a message that had left the context
-        belong to its branch; after an edited one only those count that followed its row, calls with their results.
+        Unless their distance from the certain messages is unchanged, or both sides end with a user message. Those after
+        one that had left belong to its branch; after an edited one only those count that followed its row, results.
         """
         kept: list[tuple[int, int]] = []
         for w, s in pairs:
             is_next = w == 0 or w - 1 in self.rows or (bool(kept) and kept[-1][0] == w - 1)
-            is_there = is_next or (w - s == offset and self._is_behind_alike(w, s))
+            is_end = len(self.shown) - w == len(self.stored) - s == 1 and self.shown[w].role == "user"
+            is_there = is_next or (w - s == offset and (is_end or self._is_behind_alike(w, s)))
             is_there = is_there and not self._is_behind_abandoned(w, {one for one, _ in kept})
             if self._is_edited(w - 1):
                 is_same = self._is_equal(w, s) or not self._is_reworded(w - 1, s - 1)
@@ -647,7 +644,7 @@ class _Matcher:
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1 if w else -1))
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
             is_late = is_edit and not self.pair.is_lesser(edit, row)
-            is_short = self._says_little(w, s)
+            is_short = self.shown[w].is_short or self.pair.is_short(s)
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
@@ -795,6 +792,8 @@ class _Matcher:
             newest = max(self.last or (), default=-1)
             left = [s for s in behind if self.last is None or s <= newest or is_before]
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
+            before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
+            self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)

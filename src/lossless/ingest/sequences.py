@@ -171,3 +171,11 @@ def runs_of(places: Sequence[int]) -> list[list[int]]:
     bounds = [(first, end) for first in range(len(places)) for end in range(first + 2, min(len(places), first + 8) + 1)]
     runs = [list(places[first:end]) for first, end in bounds if places[end - 1] - places[first] == end - 1 - first]
     return sorted(runs, key=len, reverse=True)
+
+
+def next_spoken(roles: Sequence[str], place: int, step: int) -> int:
+    """The next place with a message that is neither a tool result nor followed by one."""
+    place += step
+    while 0 <= place < len(roles) and "tool" in roles[place : place + 2]:
+        place += step
+    return place

@@ -197,7 +197,8 @@ def _with_stored_calls(
     comparer = RowComparer(archive, shown, there, in_use, dict(enumerate(named)))
     places = plan_window(shown, there, comparer, lambda: (), lambda _, __: False).places
     order = {row.id: n for n, row in enumerate(rows)}
-    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, len(rows))
+    end = max((n + 1 for n, row in enumerate(rows) if row.role != "system"), default=0)  # reminders come and go
+    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, end)
     if repeats is None:
         return events, 0
     renamed: dict[str, str] = {}
