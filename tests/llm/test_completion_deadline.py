@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import signal
 import subprocess
 import sys
 import textwrap
@@ -30,6 +31,20 @@ def test_a_hanging_callable_is_left_behind() -> None:
     release = threading.Event()
     _, error = completion.run_within(release.wait, 0.05)
     assert isinstance(error, errors.ModelTimeout)
+    release.set()
+
+
+def test_an_interrupt_that_does_not_wake_the_waiting_thread_ends_the_wait() -> None:
+    release, waited = threading.Event(), []
+
+    def interrupted() -> None:
+        release.wait(0.3)  # until the main thread waits; it handles the signal, but another thread gets it
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+        waited.append(release.wait(20))
+
+    with pytest.raises(KeyboardInterrupt):
+        completion.run_within(interrupted, 60)
+    assert not waited
     release.set()
 
 

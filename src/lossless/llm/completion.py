@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import threading
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -75,6 +76,8 @@ class Completion:
 #: Called from a worker thread when there is a time limit. Never accesses the archive.
 Complete: TypeAlias = Callable[[Prompt], Completion]
 T = TypeVar("T")
+#: An interrupt that comes just before a wait is handled only after it, so waits are short.
+_INTERRUPTIBLE_SECONDS = 0.25
 
 
 def run_within(function: Callable[[], T], seconds: float) -> tuple[T | None, BaseException | None]:
@@ -99,8 +102,10 @@ def run_within(function: Callable[[], T], seconds: float) -> tuple[T | None, Bas
             values.append(context.run(function))
 
     threading.Thread(target=work, name="lossless-model", daemon=True).start()
-    if not done.wait(seconds):
-        return None, ModelTimeout(f"no answer within {seconds:g} s")
+    deadline = time.monotonic() + seconds
+    while not done.wait(max(0.0, min(_INTERRUPTIBLE_SECONDS, deadline - time.monotonic()))):
+        if time.monotonic() >= deadline:
+            return None, ModelTimeout(f"no answer within {seconds:g} s")
     return (values[0] if values else None), errors[0]
 
 
