@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lossless.ingest.events import Event
-    from lossless.ingest.match import MessageComparer
+    from lossless.ingest.likeness import MessageComparer
     from lossless.model.records import TailRow
 
 

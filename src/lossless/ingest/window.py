@@ -387,7 +387,9 @@ class RowComparer:
         if last is None:
             return False
         before = Counter(row.fingerprint for row in self._rows if row.id in last and row.entry_id not in self._in_use)
-        return len(before) > 1 and before <= Counter(event.fingerprint for event in self._events)
+        known = self._stored.by_entry or {}
+        now = Counter(event.fingerprint for event in self._events if event.entry_id not in known)
+        return len(before) > 1 and before <= now
 
 
 def in_context_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
