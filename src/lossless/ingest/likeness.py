@@ -204,6 +204,12 @@ def is_short(message: Message) -> bool:
     return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
 
 
+def may_be_said_again(message: Message) -> bool:
+    """Whether a message is a few words that people and models repeat; a number makes them its own."""
+    uses_tools = message.tool_calls or message.tool_results
+    return is_short(message) and not uses_tools and _NUMBER.search(message.content) is None
+
+
 def spelling(message: Message) -> tuple[object, ...] | None:
     """What stays of a message where a host strips it, or changes case and typesetting; None where that says nothing."""
     text = " ".join(_plain(message.content).casefold().split())
@@ -265,11 +271,180 @@ def is_contained(shown: Sequence[Message], row: Message) -> bool:
 
 
 def _are_pieces(texts: Sequence[str], whole: str) -> bool:
-    """Whether longer texts have nearly all words of another one between them, and few others: pieces that were edited."""
+    """Whether texts have nearly all words of another one between them, in order: pieces of it that were edited."""
     size = sum(map(len, texts))
+    if all(text in whole for text in texts):
+        return False
     if len(whole) > _MAX_PIECED or not _OF_PIECES * size <= len(whole) <= size / _OF_PIECES:
         return False
-    if min(map(len, texts)) <= _SHORT_CHARS:
+    if any(len(text) <= _SHORT_CHARS and (text not in whole or len(text.split()) < 3) for text in texts):
+        return False
+    words, pieces = _words_of(_plain(whole)), [_words_of(_plain(text)) for text in texts]
+    scale, start, shared = len(words) / max(1, sum(map(len, pieces))), 0.0, []
+    for piece in pieces:
+        end = start + scale * len(piece)
+        around = words[max(0, round(start) - _SEVERAL) : round(end) + _SEVERAL]
+        shared.append(_shared(piece, around))
+        if shared[-1] < _OF_SHORTER * len(piece):
+            return False
+        start = end
+    enough = _OF_PIECES * len(words)
+    return sum(shared) >= enough > max(shared)
+
+
+def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+    """Whether all messages are rows in different words, with the same numbers."""
+
+
+def may_be_same(stored: Message, shown: Message) -> bool:
+    """Whether two messages may be one event: the same role, and no different calls or results."""
+    if stored.role != shown.role:
+        return False
+    for mine, theirs in (_calls(stored), _calls(shown)), (_results(stored), _results(shown)):
+        if mine and theirs and not set(mine) & set(theirs):
+            return False
+    return bool(_results(stored)) == bool(_results(shown)) or not shown.parts
+
+
+def score_likeness(stored: Message, shown: Message) -> float:
+    """Similarity from 0 to 1; 1 for the same words in another frame, and results of one call.
+
+    A call id that a host may reuse scores slightly less.
+    """
+    if not may_be_same(stored, shown):
+        return 0.0
+    if answered := set(_results(stored)) & set(_results(shown)):
+        return 1.0 if any(map(is_provider_id, answered)) else 0.9
+    same = {_call(part) for part in stored.tool_calls} & {_call(part) for part in shown.tool_calls}
+    if same and (stored.content == shown.content or any(is_provider_id(id_) for id_, _, _ in same)):
+        return 1.0
+    if same and _text_likeness(_plain(stored.content), _plain(shown.content)) >= 0.5:
+        return 1.0
+    if stored.tool_calls and stored.content == shown.content and _named_calls(stored) == _named_calls(shown):
+        is_sure = not is_short(stored)  # otherwise only the arguments tell a call from the next one under its id
+        return 0.9 if is_sure else min(0.9, _text_likeness(_arguments(stored), _arguments(shown)))
+    if stored.tool_calls and not shown.tool_calls and _tells_calls(stored, shown.content):
+        return 1.0
+    if (
+        bool(stored.tool_calls) != bool(shown.tool_calls)
+        and min(len(stored.content), len(shown.content)) <= _SHORT_CHARS
+    ):
+        # a very short text proves nothing next to a call; it may be the beginning of an answer that then calls
+        is_begun = stored.content and not stored.tool_calls and shown.content.startswith(stored.content)
+        return 0.9 if is_begun else 0.0
+    if stored.role == "user":
+        framed = words_in_frame(stored.content), words_in_frame(shown.content)
+        if framed != (None, None) and (framed[0] or stored.content).strip() == (framed[1] or shown.content).strip():
+            return 1.0
+    score = _score_words(stored, shown)
+    # a call is not an answer with some of its words
+    return score if score >= 0.9 or bool(stored.tool_calls) == bool(shown.tool_calls) else 0.0
+
+
+def _score_words(stored: Message, shown: Message) -> float:
+    begun = stored.content.rstrip("\ufffd")  # a stream may be cut inside a character
+    if stored.role == "assistant" and begun and shown.content.startswith(begun):
+        return 1.0 if len(begun) > _SHORT_CHARS else 0.9
+    reference = _REFERENCE.search(stored.content)
+    if reference and _is_same_but_files(stored, shown, reference.start()):
+        return 1.0
+    if reference and not (reference[0].startswith("LCM") and undecorated(stored.content)):  # its own words are gone
+        return 0.75
+    mine, theirs = _plain(stored.content), _plain(shown.content)
+    score = _text_likeness(mine, theirs)
+    return score if stored.role != "user" or score >= 0.9 else max(score, _end_likeness(mine, theirs))
+
+
+def _is_same_but_files(stored: Message, shown: Message, reference: int) -> bool:
+    """Whether two texts are equal without what hosts put around them, and the files may be those of the references."""
+    files = replace(stored, content=stored.content[stored.content.rfind("[", 0, reference + 1) :])
+    return undecorated(stored.content) == undecorated(shown.content) != "" and is_referenced(files, shown)
+
+
+def _named_calls(message: Message) -> list[tuple[str | None, str]]:
+    """The ids and names of a message's tool calls, without arguments."""
+    return [(part.id, part.name) for part in message.tool_calls]
+
+
+def is_short(message: Message) -> bool:
+    """Whether a message is so short that others may be equal."""
+    return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
+
+
+def may_be_said_again(message: Message) -> bool:
+    """Whether a message is a few words that people and models repeat; a number makes them its own."""
+    uses_tools = message.tool_calls or message.tool_results
+    return is_short(message) and not uses_tools and _NUMBER.search(message.content) is None
+
+
+def spelling(message: Message) -> tuple[object, ...] | None:
+    """What stays of a message where a host strips it, or changes case and typesetting; None where that says nothing."""
+    text = " ".join(_plain(message.content).casefold().split())
+    has_files = any(isinstance(part, File | Opaque) for part in message.parts)
+    if message.role == "system" or has_files or not (text or message.tool_calls):
+        return None
+    return text, *map(_call, message.tool_calls), *_results(message)
+
+
+def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
+    """Whether the shown message is the stored one shortened, masked or replaced by a host.
+
+    That requires a host's marker: fewer words, another order and other punctuation are edits. `stands_for_several`
+    means that the same text is shown for different results.
+    """
+    if stands_for_several and stored.content != shown.content:
+        return True
+    if _lacks_payload(stored, shown) and _is_part_of(shown.content, stored.content):
+        return True
+    if _results(stored) == _results(shown) and len(_results(stored)) > 1:
+        both = zip(stored.tool_results, shown.tool_results, strict=False)
+        changed = [(mine.text, theirs.text) for mine, theirs in both if mine.text != theirs.text]
+        if changed and all(_is_reduced(mine, theirs, is_result=True, has_parts=True) for mine, theirs in changed):
+            return True
+    return _is_reduced(stored.content, shown.content, is_result=shown.role == "tool", has_parts=bool(shown.parts))
+
+
+def _is_reduced(mine: str, theirs: str, *, is_result: bool, has_parts: bool) -> bool:
+    if mine == theirs or not mine.strip():
+        return mine != theirs and is_result and _is_label(theirs, _LABEL)
+    if not theirs.strip():  # in place of a mark for a pending result, it is the result
+        return (has_parts or is_result) and undecorated(mine) != "" and not _PENDING.fullmatch(mine.strip())
+    return _stands_for(theirs, mine, is_result=is_result) or _is_marked_part(mine, theirs, is_result=is_result)
+
+
+def is_cut_result(stored: Message, shown: Message) -> bool:
+    """Whether both are results of one call, and one is a host's reduction of the other."""
+    if not set(_results(stored)) & set(_results(shown)):
+        return False
+    return is_reduction(stored, shown) or is_reduction(shown, stored)
+
+
+def is_gap_mark(shown: Message) -> bool:
+    """Whether a message only says that others were omitted."""
+    return len(shown.content) <= 400 and _GAP.fullmatch(shown.content.strip()) is not None
+
+
+def contains_all(shown: Message, rows: Sequence[Message]) -> bool:
+    """Whether a message contains the text of all of these, in order."""
+    texts = [row.content.strip() for row in rows]
+    return all(texts) and (_follow_in(texts, shown.content) or _are_pieces(texts, shown.content))
+
+
+def is_contained(shown: Sequence[Message], row: Message) -> bool:
+    """Whether these messages, in order, are the text of another one."""
+    texts = [one.content.strip() for one in shown]
+    is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
+    return all(texts) and ((is_most and _follow_in(texts, row.content)) or _are_pieces(texts, row.content))
+
+
+def _are_pieces(texts: Sequence[str], whole: str) -> bool:
+    """Whether texts have nearly all words of another one between them, in order: pieces of it that were edited."""
+    size = sum(map(len, texts))
+    if all(text in whole for text in texts):
+        return False
+    if len(whole) > _MAX_PIECED or not _OF_PIECES * size <= len(whole) <= size / _OF_PIECES:
+        return False
+    if any(len(text) <= _SHORT_CHARS and (text not in whole or len(text.split()) < 3) for text in texts):
         return False
     left = Counter(_words_of(_plain(whole)))
     least, shared = (1 - _OF_PIECES) * left.total(), []
@@ -278,7 +453,7 @@ def _are_pieces(texts: Sequence[str], whole: str) -> bool:
         common = words & left
         shared.append(common.total())
         left -= common
-        if common.total() < _OF_PIECES * words.total():
+        if common.total() < _OF_SHORTER * words.total():
             return False
     return left.total() <= least < min(sum(shared) - one for one in shared)
 

@@ -168,6 +168,7 @@ class _Matcher:
                 self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
+            is_within = is_within and (self.shown[w].role != "tool" or self.rows.get(w - 1) == s - 1)  # with its call
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
                 self._pair_neighbours(w, s)
@@ -608,6 +609,9 @@ class _Matcher:
         if not anchored_after:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
+        if pairs:
+            start = (shown[0] - 1, rows[0] - 1) if anchored_before else pairs[0]
+            self._fill_places([pair for pair in pairs if not self.shown[pair[0]].is_short], start)
         if pairs and not anchored_before:
             self._pair_neighbours(*pairs[0], steps=(-1,))
 
@@ -627,9 +631,19 @@ class _Matcher:
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            if not is_late or (not is_short and self.pair.likeness(w, s) == 1.0):
+            likeness = 0.0 if is_short or not is_late else self.pair.likeness(w, s)
+            is_placed = w - edit == s - row and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
+            if not is_late or likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
                 kept.append((w, s))
         return kept
+
+    def _fill_places(self, pairs: Sequence[tuple[int, int]], start: tuple[int, int]) -> None:
+        """Messages between two that are found are their rows in other words, where their roles and number agree."""
+        for (w, s), (next_w, next_s) in pairwise([start, *pairs]):
+            between = list(zip(range(w + 1, next_w), range(s + 1, next_s), strict=False))
+            is_free = all(one not in self.rows and row not in self.taken for one, row in between)
+            if next_w - w == next_s - s and is_free and all(self.pair.may_be(*pair) for pair in between):
+                self._pair_all(between, alike=True)
 
     def _is_rewritten_before(self, w: int, found: Mapping[int, int]) -> bool:
         """Whether the last longer message before an edited one is edited as well: the host rewrites all that it shows."""
@@ -778,6 +792,9 @@ class _Matcher:
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
             self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
+            results = takewhile(lambda w: self.shown[w].role == "tool", range(last_shown, -1, -1))
+            if left and goes_on:  # corrected by the host, or of the same call made again
+                self.ambiguous += sum(self._is_edited(w) and self.shown[w].known is None for w in results)
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
