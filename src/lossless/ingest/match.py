@@ -160,7 +160,7 @@ class _Matcher:
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
-            self._fill_split(list(range(len(self.shown))), sorted(self.last or ()))
+            self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
             found = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
             self.chain = found or sorted(self.rows.items())
         for w, s in self.chain:
@@ -646,7 +646,7 @@ class _Matcher:
                 self._pair_all(between, alike=True)
 
     def _is_rewritten_before(self, w: int, found: Mapping[int, int]) -> bool:
-        """Whether the last longer message before an edited one is edited as well: the host rewrites all that it shows."""
+        """Whether the last longer message before an edited one is edited as well: its host rewrites all."""
         before = next((n for n in range(w - 1, -1, -1) if not self.shown[n].is_short), -1)
         return self._is_edited(before) or (before in found and not self._is_equal(before, found[before]))
 

@@ -233,8 +233,8 @@ def _may_have_new_ids(archive: Archive, conversation_id: int, events: Sequence[E
 def _shown_again(places: Sequence[int | None], shown: Sequence[Event], rows: Sequence[TailRow]) -> int | None:
     """How many calls and results of a window may be repeats; None if the window does not show rounds again.
 
-    It does where what follows a result in it is also what follows it in the rows, or where the rows end. So it does where
-    a round follows the same longer message as its rows: the answer to it may be another one.
+    It does where what follows a result in it is also what follows it in the rows, or where the rows end. So it does
+    where a round follows the same longer message as its rows: the answer to it may be another one.
     """
     end = max((n + 1 for n, row in enumerate(rows) if row.role != "system"), default=0)  # reminders come and go
     found, size, is_led = None, 0, False
