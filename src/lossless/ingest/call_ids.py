@@ -51,9 +51,13 @@ def name_by_words(messages: Sequence[Message], stored: Sequence[Message] = ()) -
 def _id_of_same(result: ToolResult, following: Sequence[Message], stored: Sequence[Message]) -> str | None:
     """The call id of the newest stored result with this text, preferably with the same message after it."""
     same = [(n, part.call_id) for n, one in enumerate(stored) for part in one.tool_results if part.text == result.text]
-    texts = [one.content for one in following]
-    followed = [id_ for n, id_ in same if [one.content for one in stored[n + 1 : n + 2]] == texts]
+    words = [_words_of(one) for one in following]
+    followed = [id_ for n, id_ in same if [_words_of(one) for one in stored[n + 1 : n + 2]] == words]
     return (followed or [id_ for _, id_ in same] or [result.call_id])[-1]
+
+
+def _words_of(message: Message) -> tuple[object, ...]:
+    return message.content, *((call.name, json.dumps(canonical_arguments(call.input))) for call in message.tool_calls)
 
 
 def rename(message: Message, ids: Mapping[str, str]) -> Message:

@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from lossless.formats.reading import is_provider_id
 from lossless.ingest.synthetic import is_referenced
@@ -36,6 +36,8 @@ _MANY, _TOGETHER = 8, 0.3
 _SHORT_CHARS = 16
 #: The minimum share of a row's text in the pieces it is shown in.
 _OF_PIECES = 0.8
+#: The longest text that is compared with pieces in other words.
+_MAX_PIECED = 8_000
 #: How much the length ratios of translated messages may vary.
 _SPREAD = 1.4
 #: So many longer messages tell a translation from another conversation; fewer, if both have the same numbers.
@@ -79,6 +81,10 @@ _DECORATION = re.compile(
 )
 #: The beginning of a line that a host has put before a text.
 _LABELLED = re.compile(r"(?:^|\n)[^\W\d]\w*: $")
+#: A label before the rest of a line, as in "Question: yes".
+_LABEL_BEFORE = re.compile(r"[^\W\d][\w ]{0,20}: ")
+#: What programs that remove personal data write in place of a word, with punctuation around it.
+_MASKED = re.compile(r"[^\w\[<]*(?:(?:\[[A-Z][A-Z_ ]*\d*\]|<[A-Z][A-Z_ ]*\d*>)[^\w\[<]*)+")
 #: Quotation marks and spaces of typesetting, as a keyboard has them.
 _QUOTES = str.maketrans("\u2018\u2019\u201c\u201d\u00a0", "''\"\" ")
 #: Invisible characters, and terminal colours.
@@ -87,6 +93,40 @@ _UNSEEN = re.compile(r"[\u00ad\u200b\u200e\u200f\u2060\ufeff]|\x1b\[[0-9;]*[A-Za
 _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s<>()\[\]]+")
 #: Bytes encoded as text.
 _BYTES = re.compile(r"(?:data:[\w/+.;=-]{1,100},)?[A-Za-z0-9+/_-]{200,}={0,2}")
+
+
+class MessageComparer(Protocol):
+    """Compares shown messages and rows for the matcher; results are computed on demand."""
+
+    def may_be(self, shown: int, row: int) -> bool:
+        """Whether nothing contradicts it: the role, the ids of calls, the ids of the host."""
+
+    def is_respelled(self, shown: int, row: int) -> bool:
+        """Whether both have the same words but for spaces, case and typesetting, and the same calls."""
+
+    def likeness(self, shown: int, row: int) -> float:
+        """From 0 to 1; at least `match.ALIKE` for a version of the row."""
+
+    def holds(self, shown: int, rows: Sequence[int]) -> bool:
+        """Whether a message contains the text of all of these rows, in order."""
+
+    def is_held(self, shown: Sequence[int], row: int) -> bool:
+        """Whether these messages, in order, are the text of a row."""
+
+    def uses_tools(self, row: int) -> bool:
+        """Whether a row calls a tool or is the result of one."""
+
+    def is_short(self, row: int) -> bool:
+        """Whether a row is so short that others may be equal."""
+
+    def is_gap_mark(self, shown: int) -> bool:
+        """Whether a message only says that others were omitted."""
+
+    def is_lesser(self, shown: int, row: int) -> bool:
+        """Whether a message is a row shortened, masked or replaced by its host."""
+
+    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
+        """Whether all messages are rows in different words, with the same numbers."""
 
 
 def may_be_same(stored: Message, shown: Message) -> bool:
@@ -145,7 +185,7 @@ def _score_words(stored: Message, shown: Message) -> float:
         return 0.75
     mine, theirs = _plain(stored.content), _plain(shown.content)
     score = _text_likeness(mine, theirs)
-    return 0.5 if stored.role == "user" and score < 0.5 and _end_alike(mine, theirs) else score
+    return score if stored.role != "user" or score >= 0.9 else max(score, _end_likeness(mine, theirs))
 
 
 def _is_same_but_files(stored: Message, shown: Message, reference: int) -> bool:
@@ -162,6 +202,12 @@ def _named_calls(message: Message) -> list[tuple[str | None, str]]:
 def is_short(message: Message) -> bool:
     """Whether a message is so short that others may be equal."""
     return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
+
+
+def may_be_said_again(message: Message) -> bool:
+    """Whether a message is a few words that people and models repeat; a number makes them its own."""
+    uses_tools = message.tool_calls or message.tool_results
+    return is_short(message) and not uses_tools and _NUMBER.search(message.content) is None
 
 
 def spelling(message: Message) -> tuple[object, ...] | None:
@@ -214,14 +260,36 @@ def is_gap_mark(shown: Message) -> bool:
 def contains_all(shown: Message, rows: Sequence[Message]) -> bool:
     """Whether a message contains the text of all of these, in order."""
     texts = [row.content.strip() for row in rows]
-    return all(texts) and _follow_in(texts, shown.content)
+    return all(texts) and (_follow_in(texts, shown.content) or _are_pieces(texts, shown.content))
 
 
 def is_contained(shown: Sequence[Message], row: Message) -> bool:
     """Whether these messages, in order, are the text of another one."""
     texts = [one.content.strip() for one in shown]
     is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
-    return all(texts) and is_most and _follow_in(texts, row.content)
+    return all(texts) and ((is_most and _follow_in(texts, row.content)) or _are_pieces(texts, row.content))
+
+
+def _are_pieces(texts: Sequence[str], whole: str) -> bool:
+    """Whether texts have nearly all words of another one between them, in order: pieces of it that were edited."""
+    size = sum(map(len, texts))
+    if all(text in whole for text in texts):
+        return False
+    if len(whole) > _MAX_PIECED or not _OF_PIECES * size <= len(whole) <= size / _OF_PIECES:
+        return False
+    if any(len(text) <= _SHORT_CHARS and (text not in whole or len(text.split()) < 3) for text in texts):
+        return False
+    words, pieces = _words_of(_plain(whole)), [_words_of(_plain(text)) for text in texts]
+    scale, start, shared = len(words) / max(1, sum(map(len, pieces))), 0.0, []
+    for piece in pieces:
+        end = start + scale * len(piece)
+        around = words[max(0, round(start) - _SEVERAL) : round(end) + _SEVERAL]
+        shared.append(_shared(piece, around))
+        if shared[-1] < _OF_SHORTER * len(piece):
+            return False
+        start = end
+    enough = _OF_PIECES * len(words)
+    return sum(shared) >= enough > max(shared)
 
 
 def are_rewritten(pairs: Sequence[tuple[Message, Message]]) -> bool:
@@ -285,17 +353,23 @@ def _results(message: Message) -> list[str]:
 def _text_likeness(mine: str, theirs: str) -> float:
     if not mine or not theirs:
         return 0.0
-    bare = undecorated(mine), undecorated(theirs)
+    inner = _DECORATION.sub("", mine).strip(), _DECORATION.sub("", theirs).strip()
+    bare = "\n".join(inner[0].split()), "\n".join(inner[1].split())
     if bare[0].casefold() == bare[1].casefold() != "":
         return 1.0
-    short, long = sorted((mine, theirs), key=len)
-    if short in long and _is_whole_in(short, long):
-        return 1.0
+    for one, other in ((mine, theirs), inner) if all(inner) else ((mine, theirs),):
+        short, long = sorted((one, other), key=len)
+        if short in long and _is_whole_in(short, long):
+            return 1.0
+    if _has_gaps(mine, theirs) or _has_gaps(theirs, mine):
+        return 0.9
+    if _MASKED.fullmatch(mine) or _MASKED.fullmatch(theirs):  # nothing is left of it but its place
+        return 0.5
     if all(bare):  # equal documents do not make different questions alike
         mine, theirs = bare
     if _LABEL.fullmatch(mine) and _LABEL.fullmatch(theirs):  # a notice with a count
         mine, theirs = _NUMBER.sub("0", mine), _NUMBER.sub("0", theirs)
-    words = _WORDS.findall(mine.casefold()), _WORDS.findall(theirs.casefold())
+    words = _words_of(mine), _words_of(theirs)
     shared, sizes = _shared(*words), sorted(map(len, words))
     weight, weights = _weigh((Counter(words[0]) & Counter(words[1])).elements()), sorted(map(_weigh, words))
     if not shared or weight < _OF_SHORTER * weights[0] or weight < _OF_LONGER * weights[1]:
@@ -308,11 +382,34 @@ def _text_likeness(mine: str, theirs: str) -> float:
     return 0.5 + 0.4 * shared / sizes[1]
 
 
-def _end_alike(mine: str, theirs: str) -> bool:
-    """Whether two texts have the same first and last line: a question after other documents, in a host's frame."""
+def _words_of(text: str) -> list[str]:
+    """The words of a text; an apostrophe does not divide one."""
+    return _WORDS.findall(text.casefold().replace("'", ""))
+
+
+def _has_gaps(text: str, whole: str) -> bool:
+    """Whether a text is another one with labels in place of some words: everything around them is unchanged.
+
+    Where no label says that words were removed, that must be most of it.
+    """
+    labels = {one for one in _FIRM_LABEL.findall(text) if one not in whole}
+    kept = [piece for piece in (one.strip() for one in _FIRM_LABEL.split(text)) if piece] if labels else []
+    size = sum(map(len, kept))
+    is_marked = any(one not in _ELLIPSES and _TAKEN_OUT.search(one) for one in labels)
+    return size > _SHORT_CHARS and (is_marked or 2 * size > len(whole)) and _follow_in(kept, whole)
+
+
+def _end_likeness(mine: str, theirs: str) -> float:
+    """How alike two texts are by their first and last line: a question after other documents, in a host's frame.
+
+    A label before the question makes that certain: else it may be what a host asks of all documents.
+    """
     both = mine.splitlines(), theirs.splitlines()
     is_framed = min(map(len, both)) >= 3 and both[0][0] == both[1][0] and both[0][-1] == both[1][-1]
-    return is_framed and len(_WORDS.findall(both[0][-1])) > 1
+    if not is_framed or len(both[0][-1].split()) < 2:
+        return 0.0
+    question = _LABEL_BEFORE.match(both[0][-1])
+    return 0.9 if question and len(both[0][-1]) - question.end() > _SHORT_CHARS else 0.5
 
 
 def _shared(first: Sequence[object], second: Sequence[object]) -> int:

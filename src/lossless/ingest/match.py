@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from itertools import pairwise, takewhile
-from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.ingest.sequences import (
     best_in_order,
@@ -32,6 +32,8 @@ from lossless.ingest.sequences import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
+    from lossless.ingest.likeness import MessageComparer
+
 #: The minimum score of similar messages.
 ALIKE = 0.5
 #: The minimum score without any other evidence.
@@ -44,6 +46,8 @@ _MAX_CELLS = 65_536
 _NEAR = 4
 #: Up to so many messages may all have changed.
 _FEW = 4
+#: How many messages at the beginning of a window may be rows in other words, and how many of these are evidence.
+_HEADS, _SEVERAL = 12, 2
 #: A user message, an answer, or both: when only this is missing, the host has deleted it.
 _EXCHANGES = (["user"], ["assistant"], ["user", "assistant"], ["assistant", "user"])
 _SPEAKERS = ("user", "assistant")
@@ -52,40 +56,6 @@ _BRANCH_SIGNS = (("user", False), ("user", True), ("assistant", False))
 
 #: Why a row leaves the context: deleted by its host, abandoned on a branch, or shown temporarily only.
 Cause: TypeAlias = Literal["removed", "branch", "transient"]
-
-
-class MessageComparer(Protocol):
-    """Compares shown messages and rows for the matcher; results are computed on demand."""
-
-    def may_be(self, shown: int, row: int) -> bool:
-        """Whether nothing contradicts it: the role, the ids of calls, the ids of the host."""
-
-    def is_respelled(self, shown: int, row: int) -> bool:
-        """Whether both have the same words but for spaces, case and typesetting, and the same calls."""
-
-    def likeness(self, shown: int, row: int) -> float:
-        """From 0 to 1; at least `ALIKE` for a version of the row."""
-
-    def holds(self, shown: int, rows: Sequence[int]) -> bool:
-        """Whether a message contains the text of all of these rows, in order."""
-
-    def is_held(self, shown: Sequence[int], row: int) -> bool:
-        """Whether these messages, in order, are the text of a row."""
-
-    def uses_tools(self, row: int) -> bool:
-        """Whether a row calls a tool or is the result of one."""
-
-    def is_short(self, row: int) -> bool:
-        """Whether a row is so short that others may be equal."""
-
-    def is_gap_mark(self, shown: int) -> bool:
-        """Whether a message only says that others were omitted."""
-
-    def is_lesser(self, shown: int, row: int) -> bool:
-        """Whether a message is a row shortened, masked or replaced by its host."""
-
-    def are_rewritten(self, pairs: Sequence[tuple[int, int]]) -> bool:
-        """Whether all messages are rows in different words, with the same numbers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,11 +160,15 @@ class _Matcher:
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
-            self.chain = self._overlap_by_marks() or self._newest_again()
+            self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
+            found = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
+            self.chain = found or sorted(self.rows.items())
         for w, s in self.chain:
-            self._pair(w, s)
+            if w not in self.cuts:
+                self._pair(w, s)
         for w, s in (anchors | landmarks).items():  # messages that cross the chain were moved
             is_within = self._was_shown(s) or (bool(self.chain) and s > self.chain[0][1])
+            is_within = is_within and (self.shown[w].role != "tool" or self.rows.get(w - 1) == s - 1)  # with its call
             if w not in self.rows and is_within and s not in self.taken and not self.shown[w].is_short:
                 self._pair(w, s)
                 self._pair_neighbours(w, s)
@@ -296,9 +270,7 @@ class _Matcher:
         """Without any anchor: repeated messages, where the window begins with what the rows end with, or behind one."""
         shown, stored = [one.mark for one in self.shown[head:]], [row.mark for row in self.stored]
         size, self.ambiguous = overlap(shown, stored, lambda n: self.shown[head + n].is_short)
-        if not head and not size and (pairs := self._decorated_overlap(shown, stored)):
-            return pairs
-        if size == 1 and not head and stored.count(shown[0]) > 1 and (pairs := self._edited_overlap()):
+        if not head and (not size or (size == 1 and stored.count(shown[0]) > 1)) and (pairs := self._edited_overlap()):
             return pairs
         start = len(self.stored) - size
         is_alone = size == 1 and not self.shown[head].is_short  # the newest row, from any producer
@@ -309,32 +281,41 @@ class _Matcher:
         self.ambiguous = 0
         return [] if head or len(shown) < SURE else self._overlap_by_marks(1)  # behind a summary of the host
 
-    def _decorated_overlap(self, shown: list[bytes], stored: list[bytes]) -> list[tuple[int, int]]:
-        """The same, where only the newest user message has other words: hosts decorate it."""
-        newest = next((s for s in range(len(stored) - 1, -1, -1) if self.stored[s].role == "user"), 0)
-        size, open_ = overlap(shown, stored[:newest], lambda n: self.shown[n].is_short)
-        pairs = [(n, newest - size + n) for n in range(min(len(shown), size + len(stored) - newest))]
-        if size < 2 or len(pairs) == size or not all(self._is_equal(w, s) or s == newest for w, s in pairs):
-            return []
-        if not all(self.pair.may_be(w, s) for w, s in pairs) or self.pair.likeness(size, newest) < ALIKE:
-            return []
-        self.ambiguous = open_
-        self.alike.add(size)
-        return pairs
-
     def _edited_overlap(self) -> list[tuple[int, int]]:
-        """Where the window begins with what the rows end with, and only messages between its ends have other words."""
-        newest = len(self.stored) - 1
+        """The same, where fewer than half have other words: longer messages, or the newest of a user, decorated."""
+        newest = next((s for s in range(len(self.stored) - 1, -1, -1) if self.roles[s] == "user"), 0)
         for size in range(min(len(self.shown), len(self.stored)), 2, -1):
-            if not self._is_equal(0, newest + 1 - size) or not self._is_equal(size - 1, newest):
+            start = len(self.stored) - size
+            edited = [w for w in range(size) if not self._is_equal(w, start + w)] if self._is_equal(0, start) else []
+            if not 0 < 2 * len(edited) < size or not all(self.pair.may_be(w, start + w) for w in range(size)):
                 continue
-            pairs = [(n, newest + 1 - size + n) for n in range(size)]
-            edited = {w for w, s in pairs if not self._is_equal(w, s)}
-            is_edited = all(not self.shown[w].is_short and self.pair.likeness(*pairs[w]) >= ALIKE for w in edited)
-            if is_edited and all(self.pair.may_be(w, s) for w, s in pairs):
-                self.alike |= edited
-                return pairs
+            is_open = [start + w == newest or not self.shown[w].is_short for w in edited]
+            if all(is_open) and all(self.pair.likeness(w, start + w) >= ALIKE for w in edited):
+                shown, stored = [one.mark for one in self.shown], [row.mark for row in self.stored[: start + edited[0]]]
+                self.ambiguous = overlap(shown, stored, lambda n: self.shown[n].is_short)[1]
+                self.alike.update(edited)
+                return [(w, start + w) for w in range(size)]
         return []
+
+    def _reworded_overlap(self) -> list[tuple[int, int]]:
+        """Where the beginning of the window is rows of the last one, each in other words: the longer messages there."""
+        heads = [w for w in range(min(_HEADS, len(self.shown))) if self.shown[w].role in _SPEAKERS]
+        heads = [w for w in heads if not self.shown[w].is_short]
+        rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.stored[s].role in _SPEAKERS]
+        rows = [s for s in rows if not self.pair.is_short(s)]
+        scores = {
+            (i, j): self.pair.likeness(w, s)
+            for i, w in enumerate(heads)
+            for j, s in enumerate(rows)
+            if self.pair.may_be(w, s)
+        }
+        alike = {place: score for place, score in scores.items() if score >= ALIKE}
+        pairs = [(i, j) for i, j in best_in_order(alike, len(heads), len(rows))]
+        if sum(alike[place] >= VERY_ALIKE for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
+            return []
+        found = [(heads[i], rows[j]) for i, j in pairs]
+        self.alike.update(w for w, _ in found)
+        return found
 
     def _newest_again(self) -> list[tuple[int, int]]:
         """The newest row alone at the start of what is shown: a very short text, or in a host's frame."""
@@ -428,7 +409,6 @@ class _Matcher:
         rows, rest = sorted(self.last or ()), set(range(len(self.stored))).difference(self.last or ())
         if not rows or not self.shown or 0 in rest:
             return
-        self._fill_split(list(range(len(self.shown))), rows)
         pairs = list(enumerate(rows[: len(self.shown)]))
         is_whole = all(map(self.pair.uses_tools, rest))
         is_all = is_whole and len(rows) > 1 and 0 <= len(self.shown) - len(rows) <= max(_FEW, len(rows))
@@ -440,10 +420,10 @@ class _Matcher:
         spoken = [(w, s) for w, s in pairs if is_first and self.shown[w].role != "tool"]
         goes_on = 2 * sum(self.pair.likeness(w, s) >= ALIKE for w, s in spoken) <= len(spoken)  # from the edited first
         is_all, is_first = is_all and not (is_first and goes_on), is_first and not (goes_on and is_short)
-        if not self.rows and is_all and self.pair.are_rewritten(pairs):
+        if is_all and self.pair.are_rewritten(pairs):
             self._pair_all(pairs, alike=True)
-        elif self.rows or is_first:
-            self._pair_all([] if self.rows else pairs[:1], alike=True)
+        elif is_first:
+            self._pair_all(pairs[:1], alike=True)
             self.chain = sorted(self.rows.items())
             self.fill_gaps()
 
@@ -629,6 +609,9 @@ class _Matcher:
         if not anchored_after:
             pairs = self._without_late_alike(pairs, shown)
         self._pair_all(pairs, alike=True)
+        if pairs:
+            start = (shown[0] - 1, rows[0] - 1) if anchored_before else pairs[0]
+            self._fill_places([pair for pair in pairs if not self.shown[pair[0]].is_short], start)
         if pairs and not anchored_before:
             self._pair_neighbours(*pairs[0], steps=(-1,))
 
@@ -643,14 +626,29 @@ class _Matcher:
             new = [one for one in shown if one < w and (not kept or one > kept[-1][0])]
             edit, row = kept[-1] if kept else (w - 1, self.rows.get(w - 1, s - 1 if w else -1))
             is_edit = (kept or edit in self.rows.keys() - self.cuts) and not self._is_equal(edit, row)
-            is_late = is_edit and not self.pair.is_lesser(edit, row)
+            is_late = is_edit and not self.pair.is_lesser(edit, row) and not self._is_rewritten_before(edit, dict(kept))
             is_short = self.shown[w].is_short or self.pair.is_short(s)
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            if not is_late or (not is_short and self.pair.likeness(w, s) == 1.0):
+            likeness = 0.0 if is_short or not is_late else self.pair.likeness(w, s)
+            is_placed = w - edit == s - row and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
+            if not is_late or likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
                 kept.append((w, s))
         return kept
+
+    def _fill_places(self, pairs: Sequence[tuple[int, int]], start: tuple[int, int]) -> None:
+        """Messages between two that are found are their rows in other words, where their roles and number agree."""
+        for (w, s), (next_w, next_s) in pairwise([start, *pairs]):
+            between = list(zip(range(w + 1, next_w), range(s + 1, next_s), strict=False))
+            is_free = all(one not in self.rows and row not in self.taken for one, row in between)
+            if next_w - w == next_s - s and is_free and all(self.pair.may_be(*pair) for pair in between):
+                self._pair_all(between, alike=True)
+
+    def _is_rewritten_before(self, w: int, found: Mapping[int, int]) -> bool:
+        """Whether the last longer message before an edited one is edited as well: its host rewrites all."""
+        before = next((n for n in range(w - 1, -1, -1) if not self.shown[n].is_short), -1)
+        return self._is_edited(before) or (before in found and not self._is_equal(before, found[before]))
 
     def _pair_all(self, pairs: Iterable[tuple[int, int]], *, alike: bool = False) -> None:
         for w, s in pairs:
@@ -794,6 +792,9 @@ class _Matcher:
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
             self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
+            results = takewhile(lambda w: self.shown[w].role == "tool", range(last_shown, -1, -1))
+            if left and goes_on:  # corrected by the host, or of the same call made again
+                self.ambiguous += sum(self._is_edited(w) and self.shown[w].known is None for w in results)
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)

@@ -8,7 +8,7 @@ from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.ingest.likeness import is_short
+from lossless.ingest.likeness import is_short, may_be_said_again
 from lossless.ingest.match import SURE, MatchedMessage, MatchResult, match
 from lossless.model.messages import GENERATED_ID_PREFIX
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lossless.ingest.events import Event
-    from lossless.ingest.match import MessageComparer
+    from lossless.ingest.likeness import MessageComparer
     from lossless.model.records import TailRow
 
 
@@ -306,6 +306,8 @@ def _make_window_plan(
     is_open = not all(_is_hosts(event.entry_id) for event in events)
     known = [event for event, row in zip(events, rows, strict=True) if row is not None]
     begun = _count_open_beginning(known, len(new)) if stored.follows and not stored.after_seq else 0
+    if not stored.follows and known and ids[: len(known)] == [row.id for row in stored.rows[-len(known) :]]:
+        begun = _count_open_overlap(known)
     return IngestPlan(
         tuple(_storable(events[n], stored) for n in new),
         stamps=_stamps(events, rows, stored.by_entry or {}),
@@ -340,6 +342,12 @@ def _count_open_beginning(known: Sequence[Event], new: int) -> int:
     A few very short ones before much that is new: the window may have moved on to others with the same words.
     """
     is_open = len(known) < SURE and new > _MUCH and all(is_short(one.message) and not one.entry_id for one in known)
+    return len(known) if is_open else 0
+
+
+def _count_open_overlap(known: Sequence[Event]) -> int:
+    """The same, where the window begins with the last rows, and all that it shows of them is said again and again."""
+    is_open = len(known) < SURE and all(may_be_said_again(one.message) and not one.entry_id for one in known)
     return len(known) if is_open else 0
 
 

@@ -239,7 +239,9 @@ class _WindowReader:
         window = self._window(self._head + size)
         plan = plan_grown(self._archive, self._id, window.events)
         if not self._has_ids():
-            plan = replace(plan, ambiguous=open_)
+            known = incoming.read_events(self._items[self._head : self._head + size])[0] if size < SURE else []
+            is_open = size < SURE and all(likeness.may_be_said_again(event.message) for event in known)
+            plan = replace(plan, ambiguous=size if is_open else open_)
         return SeenWindow(window, plan, mark, self._prints, mark.rows[: self._head] + rows)
 
     def rest(self, mark: WindowMark) -> SeenWindow | None:

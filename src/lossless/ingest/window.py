@@ -197,8 +197,7 @@ def _with_stored_calls(
     comparer = RowComparer(archive, shown, there, in_use, dict(enumerate(named)))
     places = plan_window(shown, there, comparer, lambda: (), lambda _, __: False).places
     order = {row.id: n for n, row in enumerate(rows)}
-    end = max((n + 1 for n, row in enumerate(rows) if row.role != "system"), default=0)  # reminders come and go
-    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, end)
+    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, rows)
     if repeats is None:
         return events, 0
     renamed: dict[str, str] = {}
@@ -231,20 +230,27 @@ def _may_have_new_ids(archive: Archive, conversation_id: int, events: Sequence[E
     return any(archive.messages.seqs_of_identity(conversation_id, event.identity, 1) for event in results)
 
 
-def _shown_again(places: Sequence[int | None], shown: Sequence[Event], end: int) -> int | None:
-    """How many calls and results at the end of the rows may be repeats; None if the window does not show rounds again.
+def _shown_again(places: Sequence[int | None], shown: Sequence[Event], rows: Sequence[TailRow]) -> int | None:
+    """How many calls and results of a window may be repeats; None if the window does not show rounds again.
 
-    It does where what follows a result in it is also what follows it in the rows, or where the rows end.
+    It does where what follows a result in it is also what follows it in the rows, or where the rows end. So it does
+    where a round follows the same longer message as its rows: the answer to it may be another one.
     """
-    found, size = None, 0
-    for n, place in enumerate(places):
-        is_next = n > 0 and place is not None and places[n - 1] == place - 1
-        if is_next and shown[n - 1].message.tool_results and not shown[n].message.tool_results:
+    end = max((n + 1 for n, row in enumerate(rows) if row.role != "system"), default=0)  # reminders come and go
+    found, size, is_led = None, 0, False
+    for n, (place, event) in enumerate(zip(places, shown, strict=True)):
+        before = shown[n - 1] if n else None
+        is_next = before is not None and place is not None and places[n - 1] == place - 1
+        if is_next and before and before.message.tool_results and not event.message.tool_results:
             return 0
-        uses_tools = shown[n].message.tool_calls or shown[n].message.tool_results
-        size = 0 if place is None or not uses_tools else size + 1 if is_next else 1
-        if place == end - 1 and uses_tools:
-            found = size if shown[n].entry_id is None else 0
+        if place is None or not (event.message.tool_calls or event.message.tool_results):
+            size, is_led = 0, False
+            continue
+        if not size and is_next and before:
+            is_led = before.fingerprint == rows[place - 1].fingerprint and not likeness.is_short(before.message)
+        size = size + 1 if is_next else 1
+        if place == end - 1 or (is_led and event.message.tool_results):
+            found = size if event.entry_id is None else 0
     return found
 
 
@@ -387,7 +393,9 @@ class RowComparer:
         if last is None:
             return False
         before = Counter(row.fingerprint for row in self._rows if row.id in last and row.entry_id not in self._in_use)
-        return len(before) > 1 and before <= Counter(event.fingerprint for event in self._events)
+        known = self._stored.by_entry or {}
+        now = Counter(event.fingerprint for event in self._events if event.entry_id not in known)
+        return len(before) > 1 and before <= now
 
 
 def in_context_order(rows: Sequence[TailRow], ordinals: Mapping[int, int]) -> list[TailRow]:
