@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import BadMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lossless.model.messages import Json
 
@@ -209,18 +209,25 @@ def _write(value: Json) -> str:
     raise TypeError(f"{type(value).__name__} is not a JSON value")
 
 
-def compact_json(value: object, *, allow_nan: bool = True) -> str:
+# Made once: `json.dumps` makes an encoder for every call that asks for more than its defaults.
+_COMPACT, _STORABLE = (
+    json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan).encode
+    for allow_nan in (True, False)
+)
+
+
+def compact_json(value: object, encode: Callable[[object], str] = _COMPACT) -> str:
     """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan)
+    text = encode(value)
     if text.isascii():
         return text
     try:
         text.encode()
     except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=allow_nan)
+        return json.dumps(value, separators=(",", ":"))
     return text
 
 
 def storable_json(value: object) -> str:
     """The same for a column; ValueError for a number that is not JSON."""
-    return compact_json(value, allow_nan=False)
+    return compact_json(value, _STORABLE)

@@ -43,14 +43,21 @@ if TYPE_CHECKING:
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.
 _SHORT = 16
+#: Even if it is a raw block.
+_VERY_SHORT = 8
+_LITERALS = frozenset((int, float, bool, type(None)))
 #: Frequent substrings of skeletons, most frequent last. Part of the file format: a new list needs another first byte.
 _COMMON = files(__package__).joinpath("schema", "frequent_substrings.txt").read_bytes().replace(b"\n", b"")
 _FIRST_BYTE = b"1"
 
 
+#: To be copied: a new one would read the substrings again.
+_SQUEEZER = zlib.compressobj(6, zlib.DEFLATED, -13, 6, zdict=_COMMON)
+
+
 def compress_residual(skeleton: str) -> bytes:
     """The stored form of a skeleton; `decompress_residual` reverses it."""
-    squeezer = zlib.compressobj(6, zlib.DEFLATED, -13, 6, zdict=_COMMON)
+    squeezer = _SQUEEZER.copy()
     return _FIRST_BYTE + squeezer.compress(skeleton.encode()) + squeezer.flush()
 
 
@@ -80,7 +87,7 @@ def strip_residual(body: Mapping[str, Any], content: str, kept: StoredColumns) -
         nonlocal cursor
         if isinstance(value, str):
             if len(value) < _SHORT:
-                return {"$": by_identity[id(value)]} if id(value) in by_identity and len(value) > 8 else value
+                return {"$": by_identity[id(value)]} if id(value) in by_identity and len(value) > _VERY_SHORT else value
             if value == content:
                 return {"$": "c"}
             if value in by_text:
@@ -97,7 +104,13 @@ def strip_residual(body: Mapping[str, Any], content: str, kept: StoredColumns) -
                 return {"$": by_identity[id(value)]}
             if "$" in value:
                 return {"$": ["=", [[key, walk(item)] for key, item in value.items()]]}
-            return {key: walk(item) for key, item in value.items()}
+            # most values are numbers and very short texts, which stay as they are
+            return {
+                key: item
+                if (kind := type(item)) in _LITERALS or (kind is str and len(item) <= _VERY_SHORT)
+                else walk(item)
+                for key, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return {"$": by_identity[id(value)]} if id(value) in by_identity else [walk(item) for item in value]
         return value
@@ -199,7 +212,14 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
 
 
 def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
-    return PartRow(ordinal, part_type, metadata=storable_json(metadata), **columns)
+    text = storable_json(metadata) if "raw" in metadata else _metadata_text(*metadata.items())
+    return PartRow(ordinal, part_type, metadata=text, **columns)
+
+
+@lru_cache(maxsize=512)
+def _metadata_text(*metadata: tuple[str, str | bool]) -> str:
+    """The metadata of a part without a block of its own: mostly the same from part to part."""
+    return storable_json(dict(metadata))
 
 
 def _texts(rows: Sequence[PartRow]) -> dict[int, str]:
@@ -275,7 +295,7 @@ def with_notes(parts: tuple[PartRow, ...], role: Role, notes: PartNotes) -> tupl
         together: dict[str, Any] = {"originalRole": _ORIGINAL_ROLES.get(role, role), _IN_CONTENT: True}
         for more in notes.values():
             together |= more
-        return (_row(0, "text", together),)
+        return (PartRow(0, "text", metadata=storable_json(together)),)
     metadata = {part.ordinal: json.loads(part.metadata) for part in parts}
     for ordinal, more in notes.items():
         metadata[ordinal if ordinal in metadata else min(metadata)] |= more
