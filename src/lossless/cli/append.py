@@ -177,15 +177,7 @@ def append(
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
-    """Store new messages from FILES, or from standard input: JSON lines, one message per line.
-
-    A message may have any format that lossless knows (OpenAI chat and responses, Anthropic, OpenClaw, plain role
-    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and its time; a message
-    whose id is stored already is not stored again.
-
-    A line without a message stops the command with exit code 2; the lines before it are stored. With --key the whole
-    input is one batch: all of it is stored, or nothing.
-    """
+    """Store new messages from FILES, or from standard input: JSON lines, one message per line."""
     intake = BatchAppender(session, key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
@@ -321,11 +313,7 @@ def _file_size(stream: BinaryIO) -> int | None:
 @click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
 @dry_run_option
 def sync(invocation: Invocation, file: str, session: Session, key: str | None, dry_run: bool) -> None:
-    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input.
-
-    The window is the host's whole current list. The same window again changes nothing. Messages that the host has
-    dropped stay stored and leave the context. A window that cannot be read is not stored at all.
-    """
+    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input."""
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine(dry_run=dry_run) as engine:
@@ -402,11 +390,7 @@ again_option = click.option("--again", is_flag=True, help="Also bring back what 
 def bootstrap(
     invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
 ) -> None:
-    """Store the new messages of a transcript; the same transcript again changes nothing.
-
-    Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
-    messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
-    """
+    """Store the new messages of a transcript; the same transcript again changes nothing."""
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     invocation.answer("bootstrap", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
@@ -447,10 +431,7 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 @click.argument("number_", metavar="NUMBER", type=id_type)
 @dry_run_option
 def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
-    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
-
-    If the session's conversation has been closed meanwhile, it becomes a closed one.
-    """
+    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
         asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)

@@ -177,7 +177,7 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
-    from lossless.cli.reference import read_text
+    from lossless.cli.commands import read_text
 
     rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
@@ -343,10 +343,7 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 def graph(
     invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
 ) -> None:
-    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
-
-    Each depth is a row, the width of a box shows its tokens, and what is in the context is coloured.
-    """
+    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output."""
     suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
     if not language and suffix and suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
@@ -442,11 +439,7 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
-    """Browse conversations, summaries and contexts at a terminal, and change them after a preview.
-
-    Other programs may write the archive meanwhile. It is opened for writing only for a change that you confirm. Press ?
-    for the keys.
-    """
+    """Browse conversations, summaries and contexts at a terminal, and change them after a preview."""
     if (press or overwrite) and screenshot is None:
         raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")

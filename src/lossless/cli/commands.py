@@ -7,6 +7,7 @@ from __future__ import annotations
 import os.path
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -333,6 +334,17 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
 class Command(click.Command):
     """A command that takes the global options as well; its help has an example."""
 
+    @property
+    def help(self) -> str | None:
+        """What it does: the docstring of its function, and what `help.txt` says under the name of the function."""
+        more, name = sections("help.txt"), getattr(self.callback, "__name__", "")
+        texts = (self._first_help, more.get(name) or more.get(f"{name} {self.name}"))
+        return "\n\n".join(filter(None, texts)) or None
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._first_help = text
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]
 
@@ -351,6 +363,23 @@ class Command(click.Command):
             names = ", ".join(max(option.opts, key=len) for option in GLOBAL_OPTIONS)
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
+
+
+@cache
+def sections(file: str) -> dict[str, str]:
+    """The sections of `help.txt` or `examples.txt` by their names.
+
+    Examples are for an archive that holds a conversation of the session `agent:demo:ferry`.
+    """
+    found = read_text(file).replace("\\b", "\b").removeprefix("=== ").split("\n=== ")
+    return {name: lines.strip("\n") for name, _, lines in (section.partition("\n") for section in found)}
+
+
+def read_text(name: str) -> str:
+    """A text that lies next to the code."""
+    from importlib.resources import files
+
+    return files("lossless.cli").joinpath(name).read_text(encoding="utf-8")
 
 
 def _write_options(
@@ -384,8 +413,6 @@ class Group(Command, click.Group):
     @property
     def synonyms(self) -> dict[str, str]:
         """Words that people try, and the commands that they mean."""
-        from lossless.cli.reference import read_text
-
         lines = [line.split(": ") for line in read_text("synonyms.txt").splitlines()]
         return {word: meant for name, meant, words in lines if name == self.name for word in words.split()}
 
@@ -520,6 +547,7 @@ def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command
     run = command.callback
     assert run is not None
 
+    @wraps(run)
     def changed(*args: Any, dry_run: bool, yes: bool = False, **given: Any) -> Any:
         if rule == "now":
             is_real, yes = not dry_run, True

@@ -76,12 +76,7 @@ def compact(
     until: int | None,
     if_needed: bool,
 ) -> None:
-    """Fold older history into summaries now, whether or not the context is over its threshold.
-
-    Folded messages stay in the archive, below their summary. The fresh tail is never folded. A configured model writes
-    the summaries; without one, or where it fails, they are extracted. Interrupting loses nothing: each summary is
-    stored as soon as it is written. Exit code 1 when the context is still above its target.
-    """
+    """Fold older history into summaries now, whether or not the context is over its threshold."""
     if until is not None and if_needed:
         raise usage_error("--until and --if-needed both say when to stop; give one of them.")
     with invocation.reader() as reader, reader.browse.reading():
@@ -178,16 +173,7 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
 @click.option("--no-model", is_flag=True, help="Ask no model; extract all summaries.")
 @click.option("--dry-run", is_flag=True, help="Only list pending compactions, and why they wait.")
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
-    """Run pending compactions of all conversations, then describe stored files.
-
-    With the setting prepareSummaries it also writes the summaries that the next compactions will need, and with the
-    setting embedder the vectors of new messages. First, it updates a file that lossless-claw has written, and indexes
-    its rows.
-
-    A compaction that fails stays pending, with its reason. With --watch it reports every round that did something, and
-    an interrupt or a termination signal counts as success. Several workers may run at the same time; each conversation
-    has only one of them.
-    """
+    """Run pending compactions of all conversations, then describe stored files."""
     if dry_run:
         click.get_current_context().invoke(debt)
         return
@@ -243,10 +229,7 @@ def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: boo
 @command("debt")
 @target_options(required=False)
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
-    """List pending compactions, the longest waiting first, with the reason why they still wait.
-
-    `lcm worker` runs those that are due. None runs in a closed conversation.
-    """
+    """List pending compactions, the longest waiting first, with the reason why they still wait."""
     with invocation.reader() as engine, engine.browse.reading():
         owing = engine.admin.pending(archived=True)
         if target is not None:
@@ -279,11 +262,7 @@ _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", 
 @click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
 @click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
-    """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
-
-    A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
-    of the context is missing from every prompt since.
-    """
+    """Show what model calls cost, by model, and how many tokens each turn is smaller for it."""
     span = parse_span(after, None, None, recency, datetime.now(UTC))
     emit_cost(invocation, target, None if span is None or span.since is None else parse_time(span.since))
 
@@ -651,14 +630,7 @@ class _BackfillRun:
     apply_options,
 )
 def backfill(invocation: Invocation, target: ConversationTarget | None, run: _BackfillRun) -> None:
-    """Fold the older history of one conversation, or of all, into summaries.
-
-    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
-    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
-    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
-    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
-    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
-    """
+    """Fold the older history of one conversation, or of all, into summaries."""
     asked = run.settings(invocation)
     if target is None and run.has_follow_up:
         raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")

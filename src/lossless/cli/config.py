@@ -59,10 +59,7 @@ config = Group("config", help="Show the settings, or set one.")
 
 @command("show", config, short_help="Show all settings, and where they come from.")
 def show_settings(invocation: Invocation) -> None:
-    """Show all settings, their values, and where each comes from.
-
-    Passwords in addresses are masked.
-    """
+    """Show all settings, their values, and where each comes from."""
     loaded = invocation.loaded
     data: Data = {
         "raw": _setting_json(dict(loaded.config)),
@@ -124,12 +121,7 @@ def _unknown(path: str, code: str) -> failures.CommandFailed:
 @words_argument("value", "VALUE...", kind=str)
 @dry_run_option
 def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
-    """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON.
-
-    Plain values are on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` removes the setting from the file. The
-    value is checked first, and a copy of the old file stays next to it. Where there is no config file, a new
-    lossless.toml is made.
-    """
+    """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON."""
     if path not in key_spellings() and path not in group_spellings():
         raise _unknown(path, "bad_setting")
     setting = settings_by_key().get(path)
@@ -197,15 +189,7 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print a script for SHELL that completes commands, options and names of conversations.
-
-    Without SHELL, the variable SHELL says which. To load it in every new shell:
-
-    \b
-    echo 'eval "$(lcm completion bash)"' >> ~/.bashrc
-    echo 'eval "$(lcm completion zsh)"' >> ~/.zshrc
-    lcm completion fish > ~/.config/fish/completions/lcm.fish
-    """
+    """Print a script for SHELL that completes commands, options and names of conversations."""
     from click.shell_completion import get_completion_class
 
     name = shell or Path(os.environ.get("SHELL", "")).name
@@ -373,12 +357,7 @@ def model(ctx: click.Context) -> None:
 @click.option("--no-call", is_flag=True, help="Save it without trying it.")
 @click.option("--dry-run", is_flag=True, help="Try it, and save nothing.")
 def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool, dry_run: bool) -> None:
-    """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file.
-
-    MODEL is PROVIDER/NAME such as openai/gpt-5-mini, anthropic/claude-haiku-4-5 or ollama/llama3.2; the base URL of a
-    server with OpenAI's API; claude or codex, which use their login on this machine; a command that reads a prompt and
-    prints an answer; or none.
-    """
+    """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file."""
     invocation.format = invocation.format or "table"
     data = use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
     invocation.answer("model.use", data, view=print_model_use)
@@ -570,11 +549,7 @@ def _price_text(price: Data | None) -> str:
 @command("test", model, short_help="Ask each model for one word.")
 @click.option("--no-call", is_flag=True, help="Only list them.")
 def check_models(invocation: Invocation, no_call: bool) -> None:
-    """List the models that write summaries, in the order in which they are asked, and ask each for one word.
-
-    Without a configured model, summaries are extracted and nothing is called, even if the environment has keys. Exit
-    code 1 when models are configured and none of them answers. Keys are never shown.
-    """
+    """List the models that write summaries, in the order in which they are asked, and ask each for one word."""
     summariser = Summariser(invocation.loaded.settings)
     items = [
         _candidate_json(summariser, candidate) | ({} if no_call else _try_candidate(summariser, candidate))

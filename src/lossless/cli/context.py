@@ -80,11 +80,7 @@ def context(
     history: bool,
     payload: str | None,
 ) -> None:
-    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared.
-
-    With --as, print exactly what a host would send in that provider's format, including the text for the system prompt.
-    Nothing is changed.
-    """
+    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared."""
     invocation: Invocation = ctx.obj
     if invocation.format in PAYLOADS:
         payload, invocation.format = payload or invocation.format, None
@@ -234,10 +230,7 @@ def _group_messages(items: list[Data]) -> list[Data]:
 def pin(
     invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
 ) -> None:
-    """Pin TEXT or a message: it is never summarised, and every prompt has it word for word.
-
-    Without TEXT and --message, list the pins.
-    """
+    """Pin TEXT or a message: it is never summarised, and every prompt has it word for word."""
     if words is not None and message_id is not None:
         raise usage_error("Give a text or --message, not both.")
     what: str | int | None = words if message_id is None else message_id
@@ -284,10 +277,7 @@ _yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
 @_yes
 @dry_run_option
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
-    """Empty the context and keep the conversation: everything except deeper summaries leaves the context.
-
-    Everything stays in the archive and can be found.
-    """
+    """Empty the context and keep the conversation: everything except deeper summaries leaves the context."""
     conversation = find_active(invocation, target)
     confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:
@@ -307,10 +297,7 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
 @_yes
 @dry_run_option
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
-    """Close a conversation and start another one under the same session.
-
-    Everything stays in the archive and can be found. A conversation without messages is not closed.
-    """
+    """Close a conversation and start another one under the same session."""
     conversation = find_active(invocation, target)
     confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
     with invocation.engine(dry_run=dry_run) as engine:

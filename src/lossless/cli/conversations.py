@@ -152,10 +152,7 @@ def list_messages(
 @options.target_options()
 @number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
-    """Show the fresh tail: the messages that are never summarised.
-
-    The newest user message and all after it are always inside, whatever the limits say.
-    """
+    """Show the fresh tail: the messages that are never summarised."""
     settings = invocation.loaded.settings
     limit, cap = count or settings.fresh_tail_count, _tail_cap(settings)
     with invocation.reader() as engine, engine.browse.reading():
@@ -233,10 +230,7 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 def list_summaries(
     invocation: Invocation, /, target: ConversationTarget | None, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
-    """List summaries, newest first, of one conversation or of all.
-
-    The time of a summary is that of the newest message below it.
-    """
+    """List summaries, newest first, of one conversation or of all."""
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
@@ -290,10 +284,7 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 @options.time_options
 @options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
-    """List conversations, those with the newest messages first.
-
-    A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
-    """
+    """List conversations, those with the newest messages first."""
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
         words = titles(engine.browse, page.rows)
@@ -336,9 +327,6 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
-
-    A conversation is shown with its newest messages, oldest first. A number that no conversation has is the number of a
-    message.
     """
     settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
     with invocation.reader(settings) as engine, engine.browse.reading():
@@ -508,11 +496,7 @@ def status(
     target: ConversationTarget | None,
     since: datetime | None,
 ) -> None:
-    """Show how much is stored, whether anything was lost, and what takes up space.
-
-    Sizes are shown for archives of up to 200 MB, and with --room for larger ones: every page is read for them. With
-    --cost, -s and --since limit what is counted.
-    """
+    """Show how much is stored, whether anything was lost, and what takes up space."""
     if wants_cost:
         from lossless.cli.compact import emit_cost
 

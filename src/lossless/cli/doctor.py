@@ -50,11 +50,7 @@ _offline = click.option("--offline", is_flag=True, help="Do not call models to s
 @click.option("--yes", "-y", is_flag=True, help="With --fix: call models without asking.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
-    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`.
-
-    --fix makes a backup, rebuilds the search index and derived values, merges sessions that were split, and rewrites
-    broken summaries. If a model writes these, you are asked first.
-    """
+    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
     if ctx.invoked_subcommand is not None:
         return
     if (dry_run or yes) and not fix:
@@ -99,13 +95,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
 @command("examine", doctor, short_help="Look for all known problems.")
 @_offline
 def examine(invocation: Invocation, offline: bool) -> None:
-    """Look for all known problems; `lcm doctor` alone does the same.
-
-    Inconsistent contexts, broken summaries, an outdated search index, files without rows and rows without files,
-    compactions that never run, sessions that were split, rows that older engines stored twice, refused input, models
-    that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
-    as for `lcm verify`; with warnings and notes only it is 0.
-    """
+    """Look for all known problems; `lcm doctor` alone does the same."""
     with invocation.reader() as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
@@ -128,11 +118,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
-    """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup.
-
-    Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. `lcm files gc` deletes their
-    files.
-    """
+    """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup."""
     with invocation.reader() as engine:
         plans = engine.admin.clean_plans(filter_id)
     names = ("session_key", "session_id", "active", "newest_at", "messages")
@@ -179,10 +165,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
 @click.option("--dry-run", is_flag=True, help="Only list them.")
 @yes_option
 def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
-    """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
-
-    Only the compaction of a closed conversation can be closed: `lcm worker` runs the others.
-    """
+    """List pending compactions, of open and of closed conversations; with --apply close one that will never run."""
     with invocation.reader() as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
@@ -204,10 +187,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
 @click.option("--apply/--dry-run", "is_real", help="Merge them, after a backup; or only list them, as by default.")
 @yes_option
 def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
-    """List sessions whose history was split by a rollover; with --apply merge those that are certain.
-
-    For the others look first, then run `lcm session merge --reviewed`.
-    """
+    """List sessions whose history was split by a rollover; with --apply merge those that are certain."""
     with invocation.reader() as engine:
         found = engine.surgery.splits()
         plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
@@ -233,10 +213,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 @click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
 @click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
 def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
-    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
-
-    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
-    """
+    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change."""
     with invocation.reader() as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
@@ -267,11 +244,7 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
 @command("rebuild", doctor, short_help="Compute derived values again.")
 @click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
 def rebuild(invocation: Invocation, is_real: bool) -> None:
-    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
-
-    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
-    Messages do not change.
-    """
+    """List values that do not match the messages and summaries; with --apply compute them again, after a backup."""
     with invocation.reader() as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
@@ -303,15 +276,7 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
 @number_option("--limit", maximum=100_000, default=100, help="List this many.")
 @click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
 def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
-    """Prove that everything stored is complete, searchable and reachable.
-
-    Nothing is changed. Exit code 1 when something is wrong; each bad row is listed with its table and id. Warnings are
-    about rows that other programs wrote, and do not count as wrong.
-
-    With --absent-from it proves the opposite for the phrases in FILE (one per line; `-` reads standard input): that
-    none of them is in the archive, its payloads or its backups, including compressed columns and search indexes. Exit
-    code 1 when one is found; each place is listed.
-    """
+    """Prove that everything stored is complete, searchable and reachable."""
     if absent is not None:
         from lossless.maintenance.forget import prove_absence
 
@@ -352,12 +317,7 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
 @click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
 def adopt(invocation: Invocation, is_real: bool) -> None:
-    """Delete the search tables that only lossless-claw reads, and free their space.
-
-    It adds what is missing to lossless's own index, makes a backup next to the file, and counts everything again
-    afterwards. It refuses while another process has the file open. lossless-claw rebuilds these tables when it opens
-    the file, so this is for archives that it no longer uses. As `lcm adopt`, nothing changes without --apply.
-    """
+    """Delete the search tables that only lossless-claw reads, and free their space."""
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
     data: Data = {

@@ -145,11 +145,7 @@ def _can_ask(invocation: Invocation) -> bool:
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
-    """Make an archive, import the history on this machine, and connect the programs that are here.
-
-    At a terminal it asks before each step. Transcripts are only read. Files of programs are copied before they
-    change. If you run it again, it imports what is new and changes nothing else.
-    """
+    """Make an archive, import the history on this machine, and connect the programs that are here."""
     invocation.format = invocation.format or "table"
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
@@ -393,10 +389,10 @@ _DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be chan
 _DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
 
 
-def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> None:
-    """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
+def _agent_commands(name: str, about: str) -> None:
+    """`lcm connect` and `lcm disconnect` of a host with hooks."""
 
-    @command(name, install, help=connects, short_help=about)
+    @command(name, install, short_help=about)
     @_PROJECT
     @_USER
     @_DRY_RUN
@@ -416,7 +412,7 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
             invocation.answer("install", made, view=partial(print_changes, undo="disconnect"))
 
-    @command(name, uninstall, help=disconnects, short_help=about)
+    @command(name, uninstall, short_help=about)
     @_PROJECT
     @_USER
     @_DRY_RUN
@@ -483,28 +479,8 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
 
 
-_agent_commands(
-    "claude-code",
-    "Claude Code: hooks, MCP server, skill.",
-    """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
-
-    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. Nothing else in these files changes, and they are copied first. A second run changes
-    nothing. With --db or --config, hooks and server use that archive; otherwise the one that they used before.
-    """,
-    "Remove hooks, MCP server and skill from Claude Code, and nothing else. The archive stays.",
-)
-_agent_commands(
-    "codex",
-    "Codex CLI: hooks, MCP server.",
-    """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
-
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
-    files changes, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config, hooks
-    and server use that archive; otherwise the one that they used before.
-    """,
-    "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
-)
+_agent_commands("claude-code", "Claude Code: hooks, MCP server, skill.")
+_agent_commands("codex", "Codex CLI: hooks, MCP server.")
 
 _STATE = folder_option(
     "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
@@ -515,13 +491,7 @@ _STATE = folder_option(
 @_STATE
 @_DRY_RUN
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
-    """Make lossless the context engine of OpenClaw.
-
-    This adds the plugin's folder to openclaw.json, sets the contextEngine slot, and allows the plugin to add the recall
-    policy to prompts and to use the models that its settings name. Settings of lossless-claw are copied where OpenClaw
-    accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
-    first. Restart the gateway afterwards.
-    """
+    """Make lossless the context engine of OpenClaw."""
     done = _change_openclaw(invocation, state_dir, dry_run=dry_run)
     invocation.answer("install", done, view=partial(print_changes, undo="disconnect"))
 
@@ -537,10 +507,7 @@ def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: 
 
 @click.command("bridge", cls=Command)
 def bridge() -> None:
-    """Answer OpenClaw's plugin on standard input and output; the plugin starts it.
-
-    One JSON-RPC message a line, both ways. It ends when its input does.
-    """
+    """Answer OpenClaw's plugin on standard input and output; the plugin starts it."""
     from lossless.hosts.openclaw.service import main
 
     raise click.exceptions.Exit(main())
@@ -562,11 +529,7 @@ def _change_openclaw(
 @command("hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", nargs=-1, type=click.UNPROCESSED)
 def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
-    """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
-
-    Hosts call `lcm-hook`, which is the same and starts faster. It always ends with 0; what went wrong is said on
-    standard error.
-    """
+    """Answer one event of a host's hook: EVENT as JSON, else read from standard input."""
     from lossless.hosts.claude_code.hook import main
 
     main([*invocation.chosen_files, *event])

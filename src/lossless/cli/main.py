@@ -258,7 +258,7 @@ def lcm_tui() -> None:
         sys.argv[1:] = commands[-1]
         main()
     else:
-        from lossless.cli.reference import read_text
+        from lossless.cli.commands import read_text
 
         click.echo(read_text("lcm-tui.txt"), nl=False)
 

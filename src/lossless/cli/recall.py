@@ -127,11 +127,7 @@ def search(
     span: TimeRange | None,
     **how: Any,
 ) -> None:
-    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
-
-    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
-    together: lcm search '"exactly this"'.
-    """
+    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form."""
     if not pattern:
         raise bad_option("PATTERN", "it is empty")
     if regex and fixed:
@@ -192,11 +188,7 @@ def hit_json(hit: SearchHit) -> Data:
 @options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
-    """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
-
-    Quotations for a question about an order or a development are in order of time. No model is asked. "Last Friday" in
-    the question means the one before today; next to a quotation that says it, the day that it means is shown.
-    """
+    """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first."""
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
@@ -221,10 +213,7 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 @options.target_options(required=False)
 @click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
-    """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
-
-    Without WHEN, since yesterday. Days are those of the setting timezone. No model is asked.
-    """
+    """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March."""
     words = (when or "since yesterday").strip()
     with invocation.reader() as engine:
         try:
@@ -273,11 +262,7 @@ file_page_options = gathered(
 def describe(
     invocation: Invocation, name: str, target: ConversationTarget | None, token_cap: int | None, page: Data
 ) -> None:
-    """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…).
-
-    A summary is shown with what it was made of and what opening that would cost; a message whole, with its
-    neighbours; a file with its content. A reference copied from a prompt works, too.
-    """
+    """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…)."""
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
     invocation.answer("describe", result.details | {"text": result.text}, view=print_text)
@@ -293,11 +278,7 @@ def describe(
 @click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
 @_from_cursor
 def expand(invocation: Invocation, /, target: ConversationTarget | None, **args: Any) -> None:
-    """Read what the summaries IDS were made of, in order and within a budget.
-
-    A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
-    command with --cursor.
-    """
+    """Read what the summaries IDS were made of, in order and within a budget."""
     if not any(args[name] for name in ("summary_ids", "query", "around", "cursor")):
         raise usage_error("Name a summary (sum_…), or give --query or --around.")
     args["summary_ids"] = list(args["summary_ids"])
@@ -324,11 +305,7 @@ def ask(
     no_model: bool,
     **args: Any,
 ) -> None:
-    """Answer QUESTION from the archive, with the ids that support the answer.
-
-    A configured model reads and answers; `lcm status --cost` counts its calls. Without a model, the answer is the
-    evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
-    """
+    """Answer QUESTION from the archive, with the ids that support the answer."""
     args["summary_ids"] = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
     args["query"] = args["query"] or (None if args["summary_ids"] else args["prompt"])
     args["timeout_ms"] = None if timeout is None else max(1, round(1000 * timeout))

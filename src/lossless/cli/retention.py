@@ -86,12 +86,7 @@ def _apply_option(what: str) -> Callable[[F], F]:
 @click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
 @dry_run_option
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool, dry_run: bool) -> None:
-    """Copy the archive to PATH, or next to it under a name with the time.
-
-    The copy is complete even while other programs write. Large payloads are put into a folder next to it, as links
-    where that is possible, so that they take no space twice. Exit code 1 when the archive is damaged: the copy has the
-    same damage.
-    """
+    """Copy the archive to PATH, or next to it under a name with the time."""
     if lists:
         click.get_current_context().invoke(backups)
         return
@@ -140,11 +135,7 @@ def backups(invocation: Invocation) -> None:
 @click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
 @click.option("--dry-run", is_flag=True, help="Only verify the backup.")
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
-    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
-
-    The backup is verified as by `lcm verify`, then the current archive is backed up and replaced. It refuses while
-    another process has the archive open. Without --yes, the backup is only verified, and at a terminal you are asked.
-    """
+    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows."""
     archive_path = invocation.file_path
     place, neighbour = expand_path(source), Path(archive_path).parent / source
     place = place if place.is_file() or not neighbour.is_file() else neighbour
@@ -199,10 +190,7 @@ _LISTED = 50
 
 @command("size")
 def size(invocation: Invocation) -> None:
-    """Say what takes up space, and what of it could go.
-
-    Indexes, summaries and files are also given as a share of the messages that they belong to.
-    """
+    """Say what takes up space, and what of it could go."""
     with invocation.reader() as engine:
         found = engine.admin.size()
     data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
@@ -244,13 +232,7 @@ def prune(
     vacuum: bool | None,
     is_real: bool | None,
 ) -> None:
-    """Delete whole conversations permanently: messages, summaries, files, everything.
-
-    A conversation is deleted if all given conditions are true for it. Only closed conversations are deleted, unless
-    --include-active is given; in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal
-    you are asked; elsewhere nothing is deleted without --yes. A backup is made first. A hundred conversations at a time
-    are deleted, so that interrupting leaves a consistent archive. With --vacuum and no condition it only frees space.
-    """
+    """Delete whole conversations permanently: messages, summaries, files, everything."""
     option = "--older-than"
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
@@ -311,12 +293,7 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
 @click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
 @click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
 def rotate(invocation: Invocation, target: ConversationTarget, path: str | None, is_real: bool) -> None:
-    """Shorten a session's transcript to its newest messages, once all of it is in the archive.
-
-    The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
-    rotate-latest, and then the file is replaced. The conversation does not change. Exit code 1 when it is refused; then
-    no file was changed. Stop the host first, or do it between turns.
-    """
+    """Shorten a session's transcript to its newest messages, once all of it is in the archive."""
     from lossless.maintenance.rotate import NOTHING_TO_REMOVE
 
     with invocation.reader() as engine:
@@ -360,14 +337,7 @@ _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
 def forget(
     invocation: Invocation, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
-    """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
-
-    A phrase is replaced by `[forgotten]` wherever it occurs exactly as written; a message is replaced as a whole. It is
-    removed from rows, earlier texts, payloads, search indexes, summaries, the log and the backups next to the archive,
-    and a host that sends it again does not bring it back. No backup is made. The plan is shown, and at a terminal you
-    are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be reached; each is
-    listed. `--from` keeps the words out of the shell's history.
-    """
+    """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12)."""
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
     for word in words:  # what is meant as an id, though there can be no such message
@@ -549,10 +519,7 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @file_page_options
 @click.option("--raw", is_flag=True, help="Write only the stored bytes.")
 def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
-    """Show the file ID: its facts and its content.
-
-    If its bytes are gone and a message still has the text, the text is shown.
-    """
+    """Show the file ID: its facts and its content."""
     from lossless.recall.results import parse_reference
 
     named = parse_reference(name, numbers=False)
@@ -579,11 +546,7 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
 @number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
 @click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
-    """Let a model describe stored text files, instead of the summary that was made when they were stored.
-
-    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. If it
-    fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
-    """
+    """Let a model describe stored text files, instead of the summary that was made when they were stored."""
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
         remaining = engine.browse.undescribed_files(id_)
@@ -629,13 +592,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     help="An archive that also keeps files in the folder; may be repeated. It is remembered.",
 )
 def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
-    """List files on disk that no row refers to, and with --apply delete them.
-
-    A crash, `lcm files stub --revert` and deleted conversations leave such files. A file that is younger than an hour
-    stays, because its row may still be written. A file of another archive in the same folder stays, too. If it is not
-    known which archives use the folder, nothing is done until --used-by names them (name this archive if it is the only
-    one).
-    """
+    """List files on disk that no row refers to, and with --apply delete them."""
     vault = invocation.vault
     if used_by:
         set_users(vault.root, {invocation.file_path, *used_by})
@@ -673,12 +630,7 @@ def stub(
     revert: bool,
     is_real: bool,
 ) -> None:
-    """Store large tool results of stored messages as files, too.
-
-    No message changes: each gets a mark that its text is also in a file. With the setting stubLargeToolPayloads,
-    prompts show a short reference instead of the text. --revert removes marks and rows; `lcm files gc` then deletes the
-    files.
-    """
+    """Store large tool results of stored messages as files, too."""
     if revert and (min_bytes, limit) != (None, None):
         raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
     minimum = min_bytes or DEFAULT_STUB_BYTES

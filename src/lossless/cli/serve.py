@@ -39,11 +39,7 @@ _MCP_PORT = 4878
 def mcp(
     invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
 ) -> None:
-    """Serve the tools for agents over MCP.
-
-    It serves standard input and output, for hosts that start it; with --http it serves 127.0.0.1, for clients that send
-    the bearer token. The archive is opened at the first question.
-    """
+    """Serve the tools for agents over MCP."""
     if not over_http and (port is not None or token_file is not None):
         raise usage_error("--port and --token-file go with --http.")
     failures.need_extra("mcp", "The MCP server needs the package mcp.", "mcp")
@@ -112,11 +108,7 @@ _HISTORIES = {
 @text_option("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Allow requests from this web page.")
 @click.option("--check", is_flag=True, help="Show how it would serve, and do not serve.")
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
-    """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window.
-
-    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). Other requests are passed on
-    unchanged. Stop it with Ctrl-C.
-    """
+    """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window."""
     needs = ("httpx2", "starlette", "uvicorn")
     failures.need_extra("proxy", "The proxy needs httpx2, starlette and uvicorn.", *needs)
     from lossless.serve.proxy import ProxyOptions

@@ -77,10 +77,7 @@ apply_options = combined(apply_option, yes_option)
 @click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
 @apply_options
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any) -> None:
-    """Put the sources of SUMMARY back into the context, in its place.
-
-    It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
-    """
+    """Put the sources of SUMMARY back into the context, in its place."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
     operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", **apply)
@@ -94,11 +91,7 @@ def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any)
 def transplant(
     invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: Any
 ) -> None:
-    """Copy the summaries of one conversation's context to the head of another's.
-
-    Everything below them is copied, too: summaries, messages, parts and files, all with new ids. It is refused when the
-    other conversation has a summary with the same text already.
-    """
+    """Copy the summaries of one conversation's context to the head of another's."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
     data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
@@ -112,11 +105,7 @@ def transplant(
 @click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
 @apply_options
 def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any) -> None:
-    """Put conversations of a session that a rollover split by mistake back together, in the active one.
-
-    A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
-    it back.
-    """
+    """Put conversations of a session that a rollover split by mistake back together, in the active one."""
     with invocation.reader() as engine:
         (session_key,) = options.session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
@@ -128,11 +117,7 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any
 @options.target_options()
 @apply_options
 def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> None:
-    """Take back the last fold, surgery or focus of a conversation.
-
-    Run it again for the change before. Messages that were folded come back into the context; the summary's text is
-    kept.
-    """
+    """Take back the last fold, surgery or focus of a conversation."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
@@ -157,10 +142,7 @@ def _point(value: str) -> int | datetime:
 def diff(
     invocation: Invocation, target: ConversationTarget, since: int | datetime | None, until: int | datetime | None
 ) -> None:
-    """Show what left and what entered the context between two points, and by which changes.
-
-    Without points, it shows the last change. Appended messages do not count as changes.
-    """
+    """Show what left and what entered the context between two points, and by which changes."""
     with invocation.reader() as engine:
         found = engine.surgery.diff(target.need(engine), since, until)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
@@ -193,12 +175,7 @@ _focus_options = combined(
 @words_argument("question", "[QUESTION]...", required=False)
 @_focus_options
 def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
-    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
-
-    Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
-    a model it is extracted. If no brief can be written, the failure is recorded, the one before stays in use, and the
-    exit code is 1.
-    """
+    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief."""
     if question is None:
         with invocation.reader() as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
@@ -427,14 +404,7 @@ def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: Op
 @click.option("--upward", is_flag=True, help="Also summaries above that would no longer be smaller than their sources.")
 @draft_options(apply_option)
 def rewrite(invocation: Invocation, /, target: ConversationTarget | None, how: DraftOptions, **rule: Any) -> None:
-    """Write summaries again from their sources, the deepest sources first, and show how the texts differ.
-
-    The plan shows how many model calls it takes. No model is asked before you agree, except with --diff; then all calls
-    are made, even above the spending limit. With --diff you see the new texts at a terminal before they replace the old
-    ones. --model names another model for this time only. A new text must be smaller than its sources. If it is
-    interrupted, or the model is down, finished summaries are kept, and the same command continues with the rest. Exit
-    code 1 when a model failed, or when a new text is too large for a summary above it.
-    """
+    """Write summaries again from their sources, the deepest sources first, and show how the texts differ."""
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
     with invocation.reader() as engine:
         plans = _plan_rewrites(engine, target, rule | {"by": by})
@@ -478,12 +448,7 @@ def repair(
     is_confirmed: bool,
     how: DraftOptions,
 ) -> None:
-    """Write summaries again that are truncated, empty, or were made in an emergency.
-
-    --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or when a compaction
-    is pending. A summary above that would no longer be smaller than its sources is written again, too. A new text that
-    is still a fallback is not used. Exit code 1 when something stays broken.
-    """
+    """Write summaries again that are truncated, empty, or were made in an emergency."""
     everything = everything or (target is None and invocation.rule is not None and not how.is_real)
     if (target is not None) + everything != 1:
         raise usage_error("Name a conversation with -s, or say --all.")
@@ -578,10 +543,7 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
 @text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
 @prompt_dir_option
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
-    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders.
-
-    No model is asked.
-    """
+    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders."""
     if (name is None) == (summary_id is None):
         raise usage_error("Give the name of a template or --summary.")
     if summary_id is None:

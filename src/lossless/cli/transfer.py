@@ -112,15 +112,7 @@ _LISTED_WARNINGS = 100
 
 
 def _transcript_command(kind: str, short_help: str, place: str) -> None:
-    about = f"""Store transcripts as conversations: {place}.
-
-    A folder is searched. Without --apply nothing is stored. An import that was stopped continues where it stopped; a
-    second one changes nothing. Lines that cannot be read are listed by their numbers. Messages deleted with `lcm prune`
-    are left out and counted, unless --again is given. The newest part of each conversation is not folded; the older
-    part is folded at once, without a model.
-    """
-
-    @command(kind, import_, help=about, short_help=short_help)
+    @command(kind, import_, help=f"Store transcripts as conversations: {place}.", short_help=short_help)
     @click.argument(
         "paths", metavar="PATH...", nargs=-1, required=kind in _WITHOUT_PLACE, type=click.Path(path_type=Path)
     )
@@ -130,7 +122,7 @@ def _transcript_command(kind: str, short_help: str, place: str) -> None:
     @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
     @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
     @again_option
-    def run(
+    def import_transcripts(
         invocation: Invocation,
         paths: tuple[Path, ...],
         since: datetime | None,
@@ -283,10 +275,10 @@ def _sessions_option(*names: str) -> Callable[[F], F]:
     )
 
 
-def _archive_command(kind: str, short_help: str, about: str) -> None:
+def _archive_command(kind: str, short_help: str) -> None:
     in_folder = "The folder of the source's large files, if not next to it."
 
-    @command(kind, import_, help=about, short_help=short_help)
+    @command(kind, import_, short_help=short_help)
     @click.argument("source", metavar="SRC", type=text_type)
     @gathered(
         "how",
@@ -296,37 +288,13 @@ def _archive_command(kind: str, short_help: str, about: str) -> None:
         click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
         *([] if kind == "remnic" else [text_option("--files-dir", metavar="DIR", help=in_folder)]),
     )
-    def run(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
+    def import_source(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
         _import_source(invocation, source, kind, how, is_verified=is_verified)
 
 
-_archive_command(
-    "lossless-claw",
-    "A lossless-claw database, or another archive.",
-    """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
-
-    It copies messages with their parts, summaries, contexts, files and focus briefs. SRC is only read. A conversation
-    that is already here gets what it lacks; a second import adds nothing.
-    """,
-)
-_archive_command(
-    "remnic",
-    "Remnic's own archive.",
-    """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
-
-    Sessions that Remnic imported from lossless-claw become the same conversations again, exactly if `lcm export remnic`
-    wrote its tables there. SRC is only read; a second import adds nothing.
-    """,
-)
-_archive_command(
-    "archive",
-    "A file of `lcm export archive`.",
-    """Bring SRC, a file of `lcm export archive`, into this archive.
-
-    The whole file is checked before anything is written. In an empty archive everything gets its old numbers; in
-    another one, what is already there does not change.
-    """,
-)
+_archive_command("lossless-claw", "A lossless-claw database, or another archive.")
+_archive_command("remnic", "Remnic's own archive.")
+_archive_command("archive", "A file of `lcm export archive`.")
 
 
 def _import_source(
@@ -419,10 +387,7 @@ class _RemnicCommand(Command):
 def import_lossless_claw_command(
     invocation: Invocation, src: str, memory_dir: str | None, how: TransferOptions
 ) -> None:
-    """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know.
-
-    With --memory-dir the conversations go into Remnic's own database there, PATH/state/lcm.sqlite.
-    """
+    """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know."""
     try:
         if memory_dir is None:
             _import_source(invocation, src, "lossless-claw", how, name="import-lossless-claw")
@@ -450,11 +415,7 @@ def import_lossless_claw_command(
 def auto(
     invocation: Invocation, paths: tuple[Path, ...], since: datetime | None, yes: bool, dry_run: bool, **how: bool
 ) -> None:
-    """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored.
-
-    Transcripts of OpenClaw, Claude Code, Codex, pi, OpenCode and Gemini CLI, ChatGPT exports, JSON lines, archives,
-    lossless-claw's and Remnic's databases. Doing it again adds only what is new.
-    """
+    """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored."""
     named = paths or _local_folders(invocation)
     for path in named:
         if not path.exists():
@@ -559,11 +520,7 @@ def _export(
 @click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
 @_overwrite
 def write_archive(invocation: Invocation, /, **how: Any) -> None:
-    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly.
-
-    The last line has the number of the other lines and their digest. The file is read back and verified before it gets
-    its name.
-    """
+    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly."""
     _export(invocation, "archive", Transfer.export_archive, **how)
 
 
@@ -574,12 +531,7 @@ def write_archive(invocation: Invocation, /, **how: Any) -> None:
 @click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
 def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
-    """Write a new database DST that lossless-claw 0.15 opens as its own.
-
-    It has lossless-claw's tables, with its search tables filled and every row under its own id. Additional tables,
-    which lossless-claw ignores, have the rest, so that DST opens here again with everything. It is read back and
-    compared before it gets its name.
-    """
+    """Write a new database DST that lossless-claw 0.15 opens as its own."""
     _export(invocation, "lossless-claw", Transfer.export_lossless_claw, **how)
 
 
@@ -599,11 +551,7 @@ def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
 def write_remnic(
     invocation: Invocation, /, target: str, sessions: tuple[str, ...], source: str | None, dry_run: bool, **how: Any
 ) -> None:
-    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
-
-    Turns that are already there keep their places; a second export adds nothing. Additional tables have what does not
-    fit into Remnic's, so that `lcm import remnic` restores each conversation with messages exactly.
-    """
+    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there."""
     place = expand_path(target)
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
@@ -624,36 +572,21 @@ def write_remnic(
 @_sessions
 @_overwrite
 def write_jsonl(invocation: Invocation, /, target: str, **how: Any) -> None:
-    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
-
-    One file is a whole archive, as of `lcm export archive`. In a folder there is one unchanged message per line,
-    with its time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
-    """
+    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST."""
     if target.endswith(".jsonl"):
         _export(invocation, "archive", Transfer.export_archive, target=target, **how)
     else:
         _export(invocation, "jsonl", partial(Transfer.export_pages, kind="jsonl"), target=target, **how)
 
 
-def _page_command(kind: PageFormat, short_help: str, about: str) -> None:
-    @command(kind, export, help=about, short_help=short_help)
+def _page_command(kind: PageFormat, short_help: str) -> None:
+    @command(kind, export, short_help=short_help)
     @_target("DIR")
     @_sessions
     @_overwrite
-    def write(invocation: Invocation, /, **how: Any) -> None:
+    def write_pages(invocation: Invocation, /, **how: Any) -> None:
         _export(invocation, kind, partial(Transfer.export_pages, kind=kind), **how)
 
 
-_page_command(
-    "markdown",
-    "Conversations to read, as Markdown.",
-    "Write each conversation into a Markdown file in DIR, its summaries first.",
-)
-_page_command(
-    "html",
-    "Conversations to read, as HTML pages.",
-    """Write each conversation into an HTML page in DIR, and an index of them.
-
-    A page is complete: it loads nothing and runs nothing. Messages are only text in it.
-    """,
-)
+_page_command("markdown", "Conversations to read, as Markdown.")
+_page_command("html", "Conversations to read, as HTML pages.")
