@@ -313,7 +313,9 @@ def _file_size(stream: BinaryIO) -> int | None:
 @click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
 @dry_run_option
 def sync(invocation: Invocation, file: str, session: Session, key: str | None, dry_run: bool) -> None:
-    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input."""
+    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard
+    input.
+    """
     with open_input(file) as stream:
         window = read_window(stream)
     with invocation.engine(dry_run=dry_run) as engine:

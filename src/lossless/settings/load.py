@@ -261,9 +261,8 @@ _NO_EFFECT: Final[Mapping[str, tuple[tuple[str, str, ValueKind], ...]]] = {
         ("replayFloodThresholdInternal", "REPLAY_FLOOD_THRESHOLD_INTERNAL", _WHOLE),
     ),
 }
-#: The same as settings; their help says why they have no effect.
 RETIRED_KEYS: Final = tuple(
-    Setting(("", ""), None, why, kind, key, f"LCM_{env}") for why, keys in _NO_EFFECT.items() for key, env, kind in keys
+    Setting(None, kind, key, f"LCM_{env}", no_effect=why) for why, keys in _NO_EFFECT.items() for key, env, kind in keys
 )
 
 
