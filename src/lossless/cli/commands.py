@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 #: How a new spelling behaves: it only reads (`read`), does at once what can be undone (`now`), or shows its plan and
 #: asks (`ask`).
 Rule: TypeAlias = Literal["read", "now", "ask"]
+RULES: dict[str, Rule] = {"read": "read", "now": "now", "ask": "ask"}
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -377,9 +378,8 @@ def sections(file: str) -> dict[str, str]:
 
 def read_text(name: str) -> str:
     """A text that lies next to the code."""
-    from importlib.resources import files
-
-    return files("lossless.cli").joinpath(name).read_text(encoding="utf-8")
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
 
 
 def _write_options(
@@ -468,6 +468,18 @@ class CommandEntry(NamedTuple):
     rule: Rule | None = None
 
 
+def command_table() -> dict[str, dict[str, CommandEntry]]:
+    """The entries of commands by the sections of `commands.txt`."""
+    table: dict[str, dict[str, CommandEntry]] = {}
+    for line in read_text("commands.txt").splitlines():
+        if line.startswith("== "):
+            entries = table.setdefault(line.removeprefix("== "), {})
+        elif line and not line.startswith("#"):
+            name, rule, place, *about = line.split(maxsplit=3)
+            entries[name] = CommandEntry(place, "".join(about), RULES.get(rule))
+    return table
+
+
 class LazyGroup(Group):
     """A group whose commands are imported when one of them runs; its help has them in sections.
 
@@ -477,13 +489,12 @@ class LazyGroup(Group):
     def __init__(
         self,
         *args: Any,
-        entries: Mapping[str, CommandEntry] | None = None,
-        sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
+        sections: Mapping[str, Mapping[str, CommandEntry]],
         old_spellings: Mapping[str, CommandEntry] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        self.sections = sections or {"Commands": entries or {}}
+        self.sections = sections
         self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
         self.old_spellings = old_spellings or {}
 
