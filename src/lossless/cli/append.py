@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type, number_option, text_type
+from lossless.cli import failures, options
+from lossless.cli.commands import Group, Invocation, command
 from lossless.cli.failures import CommandFailed
-from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
+from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.errors import BadMessage, LosslessError
 from lossless.formats.reading import json_name
@@ -145,29 +145,29 @@ _COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 def _session(session_key: str | None, session_id: str | None) -> Session:
     if session_key is None and session_id is None:
-        raise usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
-    if session_key in (LAST, LIVE):
+        raise options.usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
+    if session_key in (options.LAST, options.LIVE):
         with click.get_current_context().ensure_object(Invocation).reader() as engine:
             return ConversationTarget(name=session_key).need(engine).session
     return Session(key=session_key, id=session_id)
 
 
 #: Options that say whose messages they are, of which one is needed; the command gets `session`.
-session_options = gathered(
+session_options = options.gathered(
     "session",
     _session,
-    session_key_option("The session key: any name, which may be new, or @last or @live."),
-    click.option("--session-id", type=text_type, help="The host's id of this run."),
+    options.session_key_option("The session key: any name, which may be new, or @last or @live."),
+    options.text("--session-id", help="The host's id of this run."),
 )
 
 
 @command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
-@click.option("--key", type=text_type, help="A name for this batch; a batch with a known name is not stored again.")
-@number_option("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
-@click.option("--skip-bad", is_flag=True, help="Skip lines without a message, and count them.")
-@dry_run_option
+@options.text("--key", help="A name for this batch; a batch with a known name is not stored again.")
+@options.number("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
+@options.flag("--skip-bad", help="Skip lines without a message, and count them.")
+@options.dry_run
 def append(
     invocation: Invocation,
     files: tuple[str, ...],
@@ -250,7 +250,7 @@ class BatchAppender:
                 self._add_bad(line)
                 continue
             if len(pending) == self.batch:
-                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+                raise options.usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
             pending.append(line)
             size += line.size
             if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
@@ -310,8 +310,8 @@ def _file_size(stream: BinaryIO) -> int | None:
 @command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
-@click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
-@dry_run_option
+@options.text("--key", help="A name for this window; a window with a known name is not stored again.")
+@options.dry_run
 def sync(invocation: Invocation, file: str, session: Session, key: str | None, dry_run: bool) -> None:
     """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard
     input.
@@ -380,7 +380,7 @@ def print_arrivals(screen: Screen, data: Data) -> None:
 
 
 _NOT_STORED = ("held", "failed")
-again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+again_option = options.flag("--again", help="Also bring back what was deleted with `lcm prune`.")
 
 
 @command("bootstrap")
@@ -388,7 +388,7 @@ again_option = click.option("--again", is_flag=True, help="Also bring back what 
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
 @again_option
-@dry_run_option
+@options.dry_run
 def bootstrap(
     invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
 ) -> None:
@@ -407,7 +407,7 @@ def transcripts(context: click.Context) -> None:
 
 
 @command("list", transcripts)
-@click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
+@options.flag("--all", "every", help="All decisions, not only pending ones.")
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
     with invocation.reader() as engine:
@@ -430,8 +430,8 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
 
 
 @command("accept", transcripts)
-@click.argument("number_", metavar="NUMBER", type=id_type)
-@dry_run_option
+@click.argument("number_", metavar="NUMBER", type=options.id_type)
+@options.dry_run
 def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -445,8 +445,8 @@ def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> No
 
 
 @command("refuse", transcripts)
-@click.argument("number_", metavar="NUMBER", type=id_type)
-@dry_run_option
+@click.argument("number_", metavar="NUMBER", type=options.id_type)
+@options.dry_run
 def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -487,8 +487,8 @@ def list_quarantine(invocation: Invocation) -> None:
 
 
 @command("accept", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=id_type)
-@dry_run_option
+@click.argument("number_", metavar="CONVERSATION", type=options.id_type)
+@options.dry_run
 def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
@@ -498,8 +498,8 @@ def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
 
 
 @command("refuse", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=id_type)
-@dry_run_option
+@click.argument("number_", metavar="CONVERSATION", type=options.id_type)
+@options.dry_run
 def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:

@@ -17,9 +17,8 @@ from unicodedata import east_asian_width
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, file_option, folder_option
-from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
+from lossless.cli import failures, options
+from lossless.cli.commands import Invocation, command
 from lossless.cli.screen import Data, Screen, joined, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, resolve_target, writing_file
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lossless.cli.options import ConversationTarget
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -298,7 +298,7 @@ def _quoted(text: str) -> str:
     return f'"{plain}"'
 
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing file.")
+overwrite_option = options.flag("--overwrite", help="Replace an existing file.")
 
 
 def check_chart_path(file: Path, archive: str, *, overwrite: bool) -> None:
@@ -337,7 +337,7 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 @command("graph")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@target_options()
+@options.target_options()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
 @overwrite_option
 def graph(
@@ -347,7 +347,7 @@ def graph(
     suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
     if not language and suffix and suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
-        raise bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
+        raise options.bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
     language = language or _SUFFIXES.get(suffix, "svg")
     if str(file) != "-":
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
@@ -429,19 +429,19 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 
 
 @command("tui")
-@folder_option("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
-@file_option(
+@options.folder("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
+@options.file(
     "--screenshot", "Write a picture (SVG) of the screen instead of opening it; this needs no terminal.", "FILE"
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
 @overwrite_option
-@click.option("--read-only", is_flag=True, help="Allow no changes.")
+@options.flag("--read-only", help="Allow no changes.")
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
     """Browse conversations, summaries and contexts at a terminal, and change them after a preview."""
     if (press or overwrite) and screenshot is None:
-        raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
+        raise options.usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
     if screenshot is None and not failures.is_at_terminal():

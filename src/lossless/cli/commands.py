@@ -252,53 +252,6 @@ def text_type(value: str) -> str:
 text_type.__name__ = "text"  # what help shows
 
 
-def id_type(value: str) -> int:
-    """The number of a conversation or a message (`12`, `msg#12`); one that no row can have is the highest there is."""
-    value = value.removeprefix("msg#")
-    if not (value.isascii() and value.isdigit() and value.strip("0")):
-        raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
-    return int(value) if len(value) < 19 else 2**63 - 1
-
-
-def words_argument(
-    name: str, metavar: str, *, required: bool = True, kind: Callable[[str], str] = text_type
-) -> Callable[[F], F]:
-    """An argument that is a text, which needs no quotes; None when it may be left out and is."""
-    return click.argument(
-        name,
-        metavar=metavar,
-        nargs=-1,
-        required=required,
-        type=kind,
-        callback=lambda ctx, param, words: " ".join(words) if words else None,  # noqa: ARG005
-    )
-
-
-def text_option(*names: str, **more: Any) -> Callable[[F], F]:
-    return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
-
-
-def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
-    return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
-
-
-def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
-    from pathlib import Path
-
-    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
-    return click.option(name, metavar="DIR", type=kind, help=help)
-
-
-def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
-    from pathlib import Path
-
-    return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
-
-
-def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
-    return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
-
-
 def store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
     """Keep what a global option says; the last one wins."""
     if value:
@@ -538,8 +491,6 @@ class LazyGroup(Group):
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
-#: For commands that do at once what they are asked to; the command gets `dry_run`.
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 _YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
 
 

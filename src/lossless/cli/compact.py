@@ -15,24 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Invocation, command, id_type, number_option, text_option
+from lossless.cli.commands import Invocation, command
 from lossless.cli.config import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
 from lossless.cli.failures import printable
-from lossless.cli.options import (
-    ConversationTarget,
-    bad_option,
-    budget_option,
-    confirm,
-    ended_by_signals,
-    gathered,
-    id_or_none,
-    parse_span,
-    result_json,
-    target_options,
-    usage_error,
-)
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.cli.surgery import apply_options, print_diff_lines, prompt_dir_option
 from lossless.compaction.compactor import CompactionRequest
@@ -53,6 +40,7 @@ if TYPE_CHECKING:
 
     from rich.text import Text
 
+    from lossless.cli.options import ConversationTarget
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
@@ -63,11 +51,11 @@ if TYPE_CHECKING:
 
 
 @command("compact")
-@target_options()
-@budget_option
-@click.option("--dry-run", is_flag=True, help="Only list the summaries that would be written.")
-@number_option("--until", help="Continue until the context has at most this many tokens.")
-@click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
+@options.target_options()
+@options.budget_option
+@options.flag("--dry-run", help="Only list the summaries that would be written.")
+@options.number("--until", help="Continue until the context has at most this many tokens.")
+@options.flag("--if-needed", help="Do nothing unless the context is over its threshold.")
 def compact(
     invocation: Invocation,
     target: ConversationTarget,
@@ -78,7 +66,7 @@ def compact(
 ) -> None:
     """Fold older history into summaries now, whether or not the context is over its threshold."""
     if until is not None and if_needed:
-        raise usage_error("--until and --if-needed both say when to stop; give one of them.")
+        raise options.usage_error("--until and --if-needed both say when to stop; give one of them.")
     with invocation.reader() as reader, reader.browse.reading():
         conversation = target.need_active(reader)
         request = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
@@ -170,8 +158,8 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
     type=click.FloatRange(0.05, 86_400),
     help="Look again after this many seconds, until interrupted.",
 )
-@click.option("--no-model", is_flag=True, help="Ask no model; extract all summaries.")
-@click.option("--dry-run", is_flag=True, help="Only list pending compactions, and why they wait.")
+@options.flag("--no-model", help="Ask no model; extract all summaries.")
+@options.flag("--dry-run", help="Only list pending compactions, and why they wait.")
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
     """Run pending compactions of all conversations, then describe stored files."""
     if dry_run:
@@ -188,7 +176,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
         if invocation.shows_progress:
             click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
         # an interrupt and the signal to end are the way a watch ends, not a failure
-        with suppress(KeyboardInterrupt), ended_by_signals(), invocation.engine() as engine:
+        with suppress(KeyboardInterrupt), options.ended_by_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
             while True:
                 data = dict(answer)
@@ -227,7 +215,7 @@ def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: boo
 
 
 @command("debt")
-@target_options(required=False)
+@options.target_options(required=False)
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
     """List pending compactions, the longest waiting first, with the reason why they still wait."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -258,12 +246,12 @@ _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", 
 
 
 @command("cost")
-@target_options(required=False)
+@options.target_options(required=False)
 @click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
 @click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
     """Show what model calls cost, by model, and how many tokens each turn is smaller for it."""
-    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    span = options.parse_span(after, None, None, recency, datetime.now(UTC))
     emit_cost(invocation, target, None if span is None or span.since is None else parse_time(span.since))
 
 
@@ -271,7 +259,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
     """Print what model calls cost from a time on."""
     since = start or _EVER
     with invocation.reader() as engine, engine.browse.reading():
-        id_, browse = id_or_none(target, engine), engine.browse
+        id_, browse = options.id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
     data: Data = {
@@ -431,11 +419,11 @@ _NUMBERS = {
         "--hard-fanout", 2, "The fewest that are condensed together when too many tokens are left",
     ),
 }  # fmt: skip
-number_options = gathered(
+number_options = options.gathered(
     "numbers",
     dict,
     *(
-        number_option(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
+        options.number(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
         for name, (option, minimum, about) in _NUMBERS.items()
     ),
     names=_NUMBERS,
@@ -454,7 +442,7 @@ def apply_numbers(settings: Settings, numbers: Mapping[str, int | None]) -> Sett
     for name, (option, *_) in _NUMBERS.items():
         if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
-            raise bad_option(option, f"such a summary would not be smaller than {chunk}")
+            raise options.bad_option(option, f"such a summary would not be smaller than {chunk}")
     return changed
 
 
@@ -481,7 +469,7 @@ class _BackfillRun:
 
     def settings(self, invocation: Invocation) -> Settings:
         if self.model is None and (self.provider, self.base_url, self.prompt_dir) != (None, None, None):
-            raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+            raise options.usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
         named = ModelChoice(self.model or None, self.provider, self.base_url)
         asked = apply_numbers(settings_with_model(invocation, named), self.numbers)
         if self.model is not None and not Summariser(asked).has_model:
@@ -535,7 +523,7 @@ class _BackfillRun:
         instead = f" instead of the {gone} that are there" if gone else ""
         price = f", with {count} or more calls of {writer}" if self.how.may_ask_model else ""
         copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
-        confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
+        options.confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
         items: list[Data] = []
         after: Data = {}
         with invocation.engine(asked, Summariser(asked, prompt_folder=self.prompt_dir)) as engine:
@@ -602,18 +590,19 @@ class _BackfillRun:
 
 
 @command("backfill")
-@target_options(required=False)
-@gathered(
+@options.target_options(required=False)
+@options.gathered(
     "run",
     _BackfillRun,
-    click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part."),
-    click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages."),
-    click.option(
-        "--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards."
+    options.flag("--single-root", help="Continue until one summary covers all except the newest part."),
+    options.flag("--recompact", help="Fold again: summaries are first replaced by their messages."),
+    options.row_id(
+        "--transplant-to",
+        help="Copy the summaries to this conversation afterwards.",
     ),
-    text_option("--title", help="Give the conversation this title, if it has none."),
+    options.text("--title", help="Give the conversation this title, if it has none."),
     number_options,
-    number_option(
+    options.number(
         "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
     ),
     prompt_dir_option,
@@ -626,16 +615,16 @@ class _BackfillRun:
     ),
     provider_option,
     base_url_option,
-    click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many."),
+    options.number("--max-summaries", "limit", help="Make at most this many."),
     apply_options,
 )
 def backfill(invocation: Invocation, target: ConversationTarget | None, run: _BackfillRun) -> None:
     """Fold the older history of one conversation, or of all, into summaries."""
     asked = run.settings(invocation)
     if target is None and run.has_follow_up:
-        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
+        raise options.usage_error("--title and --transplant-to are for one conversation: name it with -s.")
     if run.transplant_to is not None and run.limit is not None:
-        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
+        raise options.usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     writer = EXTRACTIVE_MODEL if run.model is None else writer_name(asked)
     with invocation.reader(asked) as engine, engine.browse.reading():
         data, planned = run.plan(engine, target, writer)
@@ -661,7 +650,7 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
 
 
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
-    return {"to": to, "status": status, "text": text, **result_json(report)}
+    return {"to": to, "status": status, "text": text, **options.result_json(report)}
 
 
 def _unfolded(one: BackfillPlan) -> int:

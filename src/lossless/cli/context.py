@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lossless.cli import options
 from lossless.cli.charts import print_context_history
-from lossless.cli.commands import (
-    Command,
-    Invocation,
-    command,
-    dry_run_option,
-    id_type,
-    number_option,
-    store_global,
-    text_type,
-    words_argument,
-)
-from lossless.cli.options import ConversationTarget, budget_option, confirm, find_active, target_options, usage_error
+from lossless.cli.commands import Command, Invocation, command, store_global
 from lossless.cli.screen import (
     Data,
     Screen,
@@ -40,6 +30,7 @@ from lossless.model.tokens import estimate_tokens
 from lossless.tui.text import plural, share_bar
 
 if TYPE_CHECKING:
+    from lossless.cli.options import ConversationTarget
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
@@ -62,11 +53,11 @@ class _ContextCommand(Command):
 
 
 @click.command("context", cls=_ContextCommand)
-@target_options()
-@budget_option
-@click.option("--prompt", type=text_type, help="The next message of the user: show what would be quoted for it.")
-@click.option("--items", is_flag=True, help="List every message; otherwise neighbouring messages are counted together.")
-@click.option("--history", is_flag=True, help="Show how the last prompts were assembled, and the tokens of each kind.")
+@options.target_options()
+@options.budget_option
+@options.text("--prompt", help="The next message of the user: show what would be quoted for it.")
+@options.flag("--items", help="List every message; otherwise neighbouring messages are counted together.")
+@options.flag("--history", help="Show how the last prompts were assembled, and the tokens of each kind.")
 @click.option(
     "--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; the same as --format NAME."
 )
@@ -86,7 +77,7 @@ def context(
         payload, invocation.format = payload or invocation.format, None
     if history:
         if payload or prompt is not None or items:
-            raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
+            raise options.usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
         _show_history(invocation, target)
         return
     with invocation.reader() as engine, engine.browse.reading():
@@ -223,18 +214,18 @@ def _group_messages(items: list[Data]) -> list[Data]:
 
 
 @command("pin")
-@words_argument("words", "[TEXT]...", required=False)
-@target_options()
-@click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
-@dry_run_option
+@options.words("words", "[TEXT]...", required=False)
+@options.target_options()
+@options.row_id("--message", "message_id", help="Pin a message by its number.")
+@options.dry_run
 def pin(
     invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
 ) -> None:
     """Pin TEXT or a message: it is never summarised, and every prompt has it word for word."""
     if words is not None and message_id is not None:
-        raise usage_error("Give a text or --message, not both.")
+        raise options.usage_error("Give a text or --message, not both.")
     what: str | int | None = words if message_id is None else message_id
-    conversation = None if what is None else find_active(invocation, target)
+    conversation = None if what is None else options.find_active(invocation, target)
     with invocation.reader() if conversation is None else invocation.engine(dry_run=dry_run) as engine:
         pinned = None if conversation is None or what is None else engine.pin(conversation, what)
         with engine.browse.reading():
@@ -244,12 +235,12 @@ def pin(
 
 
 @command("unpin")
-@click.argument("pin_id", metavar="ID", type=id_type)
-@target_options()
-@dry_run_option
+@click.argument("pin_id", metavar="ID", type=options.id_type)
+@options.target_options()
+@options.dry_run
 def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the pin ID. The pinned message stays in the archive. `lcm pin` lists the pins."""
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
@@ -263,23 +254,25 @@ def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
     ]
 
 
-_yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
+_yes = options.flag("--yes", help="Do not ask at a terminal.")
 
 
 @command("new")
-@target_options()
-@number_option(
+@options.target_options()
+@options.number(
     "--retain-depth",
     minimum=-1,
     maximum=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
 @_yes
-@dry_run_option
+@options.dry_run
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
     """Empty the context and keep the conversation: everything except deeper summaries leaves the context."""
-    conversation = find_active(invocation, target)
-    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
+    conversation = options.find_active(invocation, target)
+    options.confirm(
+        f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run
+    )
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
     data: Data = to_json(report) | {"sessionKey": conversation.session_key}
@@ -293,13 +286,15 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
 
 
 @command("reset")
-@target_options()
+@options.target_options()
 @_yes
-@dry_run_option
+@options.dry_run
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session."""
-    conversation = find_active(invocation, target)
-    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
+    conversation = options.find_active(invocation, target)
+    options.confirm(
+        f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run
+    )
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     closed = conversation.id if fresh.id != conversation.id else None

@@ -15,15 +15,8 @@ import click
 
 from lossless import __version__
 from lossless.cli import failures, options
-from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    Paging,
-    target_options,
-    usage_error,
-    when_option,
-)
+from lossless.cli.commands import Group, Invocation, command, text_type
+from lossless.cli.options import ConversationTarget, Paging
 from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, session_name, styled, to_json
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
@@ -126,7 +119,7 @@ messages = Group("messages", help="List messages, show one, or show the fresh ta
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @options.time_options
 @options.paging_options("messages", int)
-@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
+@options.flag("--include-content", help="Show the whole text, too.")
 def list_messages(
     invocation: Invocation, /, target: ConversationTarget, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
@@ -150,7 +143,7 @@ def list_messages(
 
 @command("tail", messages)
 @options.target_options()
-@number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
+@options.number("--count", maximum=options.MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
     """Show the fresh tail: the messages that are never summarised."""
     settings = invocation.loaded.settings
@@ -184,7 +177,7 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
 
 
 @command("show", messages)
-@click.argument("message_id", type=id_type)
+@click.argument("message_id", type=options.id_type)
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -226,7 +219,7 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @options.time_options
 @options.paging_options("summaries", str)
-@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
+@options.flag("--include-content", help="Show the whole text, too.")
 def list_summaries(
     invocation: Invocation, /, target: ConversationTarget | None, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
@@ -320,8 +313,8 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 @command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
-@click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
-@click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
+@options.flag("--details", help="For a conversation: counts, context and state instead of its messages.")
+@options.flag("--full", help="Show all of long messages and tool results.")
 @options.time_options
 @options.paging_options("messages", int)
 def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
@@ -483,11 +476,11 @@ _BUDGETS = 3
 
 
 @command("status")
-@click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
-@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
-@click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
-@target_options(required=False)
-@when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
+@options.flag("--room", help="Say what takes up space, however large the archive is.")
+@options.flag("--size", "wants_size", help="Only what takes up space, and what could be deleted.")
+@options.flag("--cost", "wants_cost", help="Only what summaries cost, and what they save.")
+@options.target_options(required=False)
+@options.when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
@@ -503,7 +496,7 @@ def status(
         emit_cost(invocation, target, since)
         return
     if target is not None or since is not None:
-        raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
+        raise options.usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
     if wants_size:
         from lossless.cli.retention import size as show_size
 

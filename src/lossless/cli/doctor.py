@@ -11,17 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import (
-    Group,
-    Invocation,
-    command,
-    id_type,
-    new_spelling,
-    number_option,
-    text_type,
-)
+from lossless.cli import options
+from lossless.cli.commands import Group, Invocation, command, new_spelling
 from lossless.cli.config import SourceTimes, writer_name
-from lossless.cli.options import apply_confirmed, ask_person, usage_error
 from lossless.cli.retention import phrases_in
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
 from lossless.cli.surgery import DraftOptions, write_plans, yes_option
@@ -40,21 +32,21 @@ if TYPE_CHECKING:
 
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
-_offline = click.option("--offline", is_flag=True, help="Do not call models to see whether they answer.")
+_offline = options.flag("--offline", help="Do not call models to see whether they answer.")
 
 
 @click.group("doctor", cls=Group, invoke_without_command=True)
 @_offline
-@click.option("--fix", is_flag=True, help="Repair what can be repaired, and look again.")
-@click.option("--dry-run", is_flag=True, help="With --fix: only list what would be repaired.")
-@click.option("--yes", "-y", is_flag=True, help="With --fix: call models without asking.")
+@options.flag("--fix", help="Repair what can be repaired, and look again.")
+@options.flag("--dry-run", help="With --fix: only list what would be repaired.")
+@options.flag("--yes", "-y", help="With --fix: call models without asking.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
     """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
     if ctx.invoked_subcommand is not None:
         return
     if (dry_run or yes) and not fix:
-        raise usage_error("--dry-run and --yes go with --fix.")
+        raise options.usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
     ctx.invoke(examine, offline=offline or fix)
@@ -81,7 +73,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
     if dry_run or not plan:
         return
-    if calls and not yes and not ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
+    if calls and not yes and not options.ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
         click.echo("Broken summaries were not rewritten; --yes rewrites them.", err=True)
         repairs = []
     for act in steps.values():
@@ -114,8 +106,8 @@ def examine(invocation: Invocation, offline: bool) -> None:
     type=click.Choice((*CLEAN_FILTERS, ALL_FILTERS)),
     help="Delete what this filter finds; or what all of them find.",
 )
-@click.option("--vacuum", is_flag=True, help="Free the space on disk afterwards.")
-@click.option("--dry-run", is_flag=True, help="Only list them.")
+@options.flag("--vacuum", help="Free the space on disk afterwards.")
+@options.flag("--dry-run", help="Only list them.")
 @yes_option
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
     """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup."""
@@ -139,7 +131,7 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     data: Data = {"items": items, "applied": False, "done": None}
     if filter_id is not None and not dry_run:
         plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
-        report = apply_confirmed(
+        report = options.apply_confirmed(
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
@@ -159,10 +151,12 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
 
 
 @command("maintenance", doctor, short_help="List or close stuck compactions.")
-@click.option(
-    "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
+@options.row_id(
+    "--apply",
+    "conversation_id",
+    help="Close the pending compaction of this conversation.",
 )
-@click.option("--dry-run", is_flag=True, help="Only list them.")
+@options.flag("--dry-run", help="Only list them.")
 @yes_option
 def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
     """List pending compactions, of open and of closed conversations; with --apply close one that will never run."""
@@ -173,7 +167,7 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
     data: Data = {"items": items, "applied": False, "backup": None}
     if work is not None and not dry_run:
         text = describe_close(work)
-        copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
+        copy = options.apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
     if screen := invocation.answer("doctor.maintenance", data):
         if not items:
@@ -194,7 +188,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
     reports = []
     if is_real and plans:
         question, text = f"Merge {len(plans)} sessions?", "\n".join(plan.text for plan in plans)
-        reports = apply_confirmed(
+        reports = options.apply_confirmed(
             invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
     data: Data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
@@ -210,7 +204,7 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
 
 
 @command("reindex", doctor, short_help="Rebuild the search index.")
-@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
+@options.flag("--all", "anew", help="Empty the index first, and rebuild all of it.")
 @click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
 def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change."""
@@ -273,8 +267,8 @@ def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
 
 
 @command("verify")
-@number_option("--limit", maximum=100_000, default=100, help="List this many.")
-@click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
+@options.number("--limit", maximum=100_000, default=100, help="List this many.")
+@options.text("--absent-from", "absent", metavar="FILE", help="Prove that these phrases are nowhere.")
 def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
     """Prove that everything stored is complete, searchable and reachable."""
     if absent is not None:
@@ -315,7 +309,7 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
 
 
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
+@options.flag("--apply", "is_real", help="Do it; without this, only say what it would free.")
 def adopt(invocation: Invocation, is_real: bool) -> None:
     """Delete the search tables that only lossless-claw reads, and free their space."""
     with invocation.reader() as engine:

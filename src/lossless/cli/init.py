@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Command, Group, Invocation, command, folder_option, text_option
-from lossless.cli.options import usage_error
+from lossless.cli import failures, options
+from lossless.cli.commands import Command, Group, Invocation, command
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
@@ -134,14 +133,14 @@ def _can_ask(invocation: Invocation) -> bool:
 
 
 @command("init")
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
-@click.option("--no-import", is_flag=True, help="Do not import the transcripts on this machine.")
+@options.flag("--yes", "-y", help="Ask nothing: take the default of each question.")
+@options.flag("--dry-run", help="Show what would be done; change nothing.")
+@options.flag("--no-import", help="Do not import the transcripts on this machine.")
 @click.option(
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
     help="Connect only these hosts: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
-@text_option("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
+@options.text("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
@@ -149,7 +148,7 @@ def init(
     invocation.format = invocation.format or "table"
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
-        raise usage_error("--connect none goes with no other --connect.")
+        raise options.usage_error("--connect none goes with no other --connect.")
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
@@ -383,10 +382,10 @@ def _telling_words(text: str) -> list[str]:
 
 install = Group("install", help="Connect a host to the archive with hooks and tools.")
 uninstall = Group("uninstall", help="Remove from a host what `lcm connect` added.")
-_PROJECT = folder_option("--project", "For one project, in its own files.")
-_USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
-_DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
+_PROJECT = options.folder("--project", "For one project, in its own files.")
+_USER = options.flag("--user", help="For all projects, in the user's files; this is the default.")
+_DRY_RUN = options.flag("--dry-run", help="Show what would be changed; change nothing.")
+_DOCTOR = options.flag("--doctor", help="Only check whether everything is in place and works.")
 
 
 def _agent_commands(name: str, about: str) -> None:
@@ -426,7 +425,7 @@ def _agent_commands(name: str, about: str) -> None:
 def _agent(name: str, project: Path | None = None, user: bool = False) -> tuple[Any, Any]:
     """What knows a host with hooks, and the files of that host which are meant."""
     if project is not None and user:
-        raise usage_error("Give --project or --user, not both.")
+        raise options.usage_error("Give --project or --user, not both.")
     host: Any = import_module("lossless.hosts.codex" if name == "codex" else "lossless.hosts.claude_code.setup")
     return host, host.user_files() if project is None else host.project_files(project.absolute())
 
@@ -482,7 +481,7 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
 _agent_commands("claude-code", "Claude Code: hooks, MCP server, skill.")
 _agent_commands("codex", "Codex CLI: hooks, MCP server.")
 
-_STATE = folder_option(
+_STATE = options.folder(
     "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
 )
 

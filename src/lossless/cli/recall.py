@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import (
-    Invocation,
-    choice_option,
-    command,
-    number_option,
-    text_option,
-    text_type,
-    words_argument,
-)
-from lossless.cli.options import ConversationTarget, bad_option, gathered, usage_error
+from lossless.cli.commands import Invocation, command, text_type
 from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_json
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
@@ -33,6 +24,7 @@ from lossless.tui.text import plural
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Caller
@@ -42,16 +34,16 @@ if TYPE_CHECKING:
 
 def _scope(target: ConversationTarget | None, everything: bool) -> ConversationTarget | None:
     if target is not None and everything:
-        raise usage_error("Give --all or a conversation, not both.")
+        raise options.usage_error("Give --all or a conversation, not both.")
     return target
 
 
 #: Options that say where to look; the command gets `target`, None for all conversations.
-tool_scope_options = gathered(
+tool_scope_options = options.gathered(
     "target",
     _scope,
     options.target_options(required=False),
-    click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default."),
+    options.flag("--all", "everything", help="Look at all conversations; this is the default."),
 )
 
 
@@ -97,18 +89,18 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
 
 
 @command("search")
-@words_argument("pattern", "WORDS...", kind=str)
+@options.words("pattern", "WORDS...", kind=str)
 @options.target_options(required=False)
-@click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression.")
-@click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters.")
-@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
-@choice_option(
+@options.flag("--regex", "-E", help="Read WORDS as a regular expression.")
+@options.flag("--fixed", "-F", help="Find exactly these characters.")
+@options.flag("--ignore-case", "-i", help="With -E or -F: ignore upper and lower case.")
+@options.choice(
     "--in",
     "scope",
     choices=("both", "messages", "summaries", "files"),
     help="Where to look; files are large payloads that are stored as files.",
 )
-@choice_option(
+@options.choice(
     "--sort",
     choices=("recency", "relevance", "hybrid"),
     help="For words: newest first, best first, or a mix of both.",
@@ -129,9 +121,9 @@ def search(
 ) -> None:
     """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form."""
     if not pattern:
-        raise bad_option("PATTERN", "it is empty")
+        raise options.bad_option("PATTERN", "it is empty")
     if regex and fixed:
-        raise bad_option("--fixed", "it does not go with --regex")
+        raise options.bad_option("--fixed", "it does not go with --regex")
     if fixed or regex:  # letter by letter, ß and SS are the same without case
         flags = "" if not ignore_case else "(?if)" if fixed else "(?i)"
         pattern = flags + (re.escape(pattern) if fixed else pattern)
@@ -163,7 +155,7 @@ def _check_cursor(cursor: str | None) -> None:
         options.check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
         start_from_cursor(cursor)
     except (BadInput, ValueError) as error:
-        raise bad_option("--cursor", str(error)) from None
+        raise options.bad_option("--cursor", str(error)) from None
 
 
 def hit_json(hit: SearchHit) -> Data:
@@ -184,9 +176,9 @@ def hit_json(hit: SearchHit) -> Data:
 
 
 @command("recall")
-@words_argument("question", "QUESTION...")
+@options.words("question", "QUESTION...")
 @options.target_options(required=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+@options.number("--max-tokens", help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first."""
     with invocation.reader() as engine:
@@ -209,9 +201,9 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 
 
 @command("recent")
-@words_argument("when", "[WHEN]...", required=False)
+@options.words("when", "[WHEN]...", required=False)
 @options.target_options(required=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+@options.number("--max-tokens", help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
     """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March."""
     words = (when or "since yesterday").strip()
@@ -219,7 +211,7 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
         try:
             found = engine.recent(words, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
         except BadInput as error:
-            raise bad_option("WHEN", str(error)) from None
+            raise options.bad_option("WHEN", str(error)) from None
         newest = () if found.topics else engine.browse.conversations(1, by_message=True).rows
     topics = [
         to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
@@ -232,18 +224,18 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
 
 def _file_page(start_line: int | None, end_line: int | None, max_bytes: int, cursor: str | None) -> Data:
     if start_line is not None and end_line is not None and end_line < start_line:
-        raise usage_error("--end-line is before --start-line.")
+        raise options.usage_error("--end-line is before --start-line.")
     return {"startLine": start_line, "endLine": end_line, "expandFileMaxBytes": max_bytes, "cursor": cursor}
 
 
-_from_cursor = text_option("--cursor", metavar="CURSOR", help="Continue where an earlier answer stopped.")
+_from_cursor = options.text("--cursor", metavar="CURSOR", help="Continue where an earlier answer stopped.")
 #: Which part of a stored file to show; the command gets `page`, for the tool.
-file_page_options = gathered(
+file_page_options = options.gathered(
     "page",
     _file_page,
-    number_option("--start-line", help="The first line of a file to show."),
-    number_option("--end-line", help="The last line of a file to show."),
-    number_option(
+    options.number("--start-line", help="The first line of a file to show."),
+    options.number("--end-line", help="The last line of a file to show."),
+    options.number(
         "--max-bytes",
         minimum=MIN_PAGE_BYTES,
         maximum=MAX_PAGE_BYTES,
@@ -257,7 +249,7 @@ file_page_options = gathered(
 @command("describe")
 @click.argument("name", metavar="ID", type=text_type)
 @tool_scope_options
-@number_option("--token-cap", help="The budget to compare branches with; else the most.")
+@options.number("--token-cap", help="The budget to compare branches with; else the most.")
 @file_page_options
 def describe(
     invocation: Invocation, name: str, target: ConversationTarget | None, token_cap: int | None, page: Data
@@ -271,16 +263,16 @@ def describe(
 @command("expand")
 @click.argument("summary_ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
-@click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@number_option("--max-depth", maximum=10, default=3, help="How many layers to go down.")
-@number_option("--token-cap", help="The most tokens; else the setting maxExpandTokens.")
-@click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
-@click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
+@options.text("--query", metavar="WORDS", help="Also open the summaries that match these words best.")
+@options.number("--max-depth", maximum=10, default=3, help="How many layers to go down.")
+@options.number("--token-cap", help="The most tokens; else the setting maxExpandTokens.")
+@options.flag("--messages", "include_messages", help="Go down to the messages.")
+@options.text("--around", metavar="ID", help="Centre on this message (msg#12).")
 @_from_cursor
 def expand(invocation: Invocation, /, target: ConversationTarget | None, **args: Any) -> None:
     """Read what the summaries IDS were made of, in order and within a budget."""
     if not any(args[name] for name in ("summary_ids", "query", "around", "cursor")):
-        raise usage_error("Name a summary (sum_…), or give --query or --around.")
+        raise options.usage_error("Name a summary (sum_…), or give --query or --around.")
     args["summary_ids"] = list(args["summary_ids"])
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_expand", target, args)
@@ -288,14 +280,14 @@ def expand(invocation: Invocation, /, target: ConversationTarget | None, **args:
 
 
 @command("ask")
-@words_argument("prompt", "QUESTION...")
+@options.words("prompt", "QUESTION...")
 @tool_scope_options
-@text_option("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
-@click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
+@options.text("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
+@options.text("--ids", metavar="ID,…", help="Summaries to begin with, with commas between them.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="The longest time to wait.")
-@number_option("--max-tokens", maximum=100_000, help="How long the answer should be.  [default: 2000]")
-@number_option("--token-cap", help="The most tokens to read; else the setting maxExpandTokens.")
-@click.option("--no-model", is_flag=True, help="Ask no model; the answer is the evidence itself.")
+@options.number("--max-tokens", maximum=100_000, help="How long the answer should be.  [default: 2000]")
+@options.number("--token-cap", help="The most tokens to read; else the setting maxExpandTokens.")
+@options.flag("--no-model", help="Ask no model; the answer is the evidence itself.")
 def ask(
     invocation: Invocation,
     /,

@@ -17,28 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import (
-    F,
-    Group,
-    Invocation,
-    command,
-    dry_run_option,
-    new_spelling,
-    number_option,
-    text_option,
-    text_type,
-)
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    ask_person,
-    bad_option,
-    confirm,
-    gathered,
-    session_names,
-    target_options,
-    usage_error,
-)
+from lossless.cli.commands import F, Group, Invocation, command, new_spelling, text_type
 from lossless.cli.recall import file_page_options, run_tool, tool_settings
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, styled, to_json
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
@@ -57,6 +36,7 @@ from lossless.tui.text import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lossless.cli.options import ConversationTarget, Paging
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
@@ -69,31 +49,31 @@ def _apply_option(what: str) -> Callable[[F], F]:
 
     def chosen(is_wanted: bool, dry_run: bool) -> bool | None:
         if is_wanted and dry_run:
-            raise usage_error("--yes and --dry-run contradict each other; give one of them.")
+            raise options.usage_error("--yes and --dry-run contradict each other; give one of them.")
         return True if is_wanted else False if dry_run else None
 
-    return gathered(
+    return options.gathered(
         "is_real",
         chosen,
-        click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking."),
-        click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing."),
+        options.flag("--yes", "-y", "--apply", "is_wanted", help=f"{what} without asking."),
+        options.flag("--dry-run", help="Show what would be deleted; change nothing."),
     )
 
 
 @command("backup")
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
-@click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
-@click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
-@dry_run_option
+@options.flag("--rolling", help="Replace the rolling backup next to the archive.")
+@options.flag("--list", "lists", help="List the backups next to the archive instead.")
+@options.dry_run
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool, dry_run: bool) -> None:
     """Copy the archive to PATH, or next to it under a name with the time."""
     if lists:
         click.get_current_context().invoke(backups)
         return
     if path == "list":
-        raise usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
+        raise options.usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
     if path is not None and rolling:
-        raise usage_error("--rolling has its own place; give it or PATH, not both.")
+        raise options.usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
     with invocation.reader() as engine:
         size = engine.browse.size()[0]
@@ -132,8 +112,8 @@ def backups(invocation: Invocation) -> None:
 
 @command("restore")
 @click.argument("source", metavar="BACKUP", type=text_type)
-@click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
-@click.option("--dry-run", is_flag=True, help="Only verify the backup.")
+@options.flag("--yes", "-y", help="Do it without asking; a program must give this.")
+@options.flag("--dry-run", help="Only verify the backup.")
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
     """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows."""
     archive_path = invocation.file_path
@@ -152,7 +132,9 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     if not yes or dry_run:
         counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
-        if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
+        if dry_run or not options.ask_person(
+            f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"
+        ):
             invocation.answer("restore", data, view=print_restore)
             return
         warnings.clear()
@@ -215,11 +197,11 @@ def size(invocation: Invocation) -> None:
 
 
 @command("prune")
-@text_option("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
-@text_option("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
-@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
-@click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
-@click.option("--no-backup", is_flag=True, help="Make no backup first.")
+@options.text("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
+@options.text("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
+@options.text("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
+@options.flag("--include-active", help="Also conversations that are not closed.")
+@options.flag("--no-backup", help="Make no backup first.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @_apply_option("Delete them")
 def prune(
@@ -239,12 +221,12 @@ def prune(
         option = "--to"
         max_bytes = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
-        raise bad_option(option, str(error)) from None
+        raise options.bad_option(option, str(error)) from None
     choice = pruning.PruneFilter(age, max_bytes, patterns, include_active)
     if choice.is_empty and not vacuum:
-        raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
+        raise options.usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
-        choice = replace(choice, patterns=session_names(engine, patterns))
+        choice = replace(choice, patterns=options.session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
     names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
@@ -259,7 +241,7 @@ def prune(
     view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
         invocation.answer("prune", data | {"isAsked": True}, view=view)
-        confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
+        options.confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
@@ -289,9 +271,9 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
 
 
 @command("rotate")
-@target_options()
-@click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
-@click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
+@options.target_options()
+@options.text("--file", "path", metavar="PATH", help="The transcript; else the one that is followed.")
+@options.flag("--apply", "is_real", help="Rewrite it; without this, only say what would stay.")
 def rotate(invocation: Invocation, target: ConversationTarget, path: str | None, is_real: bool) -> None:
     """Shorten a session's transcript to its newest messages, once all of it is in the archive."""
     from lossless.maintenance.rotate import NOTHING_TO_REMOVE
@@ -331,8 +313,8 @@ _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
 
 @command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
-@text_option("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
-@text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
+@options.text("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
+@options.text("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 def forget(
     invocation: Invocation, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
@@ -342,27 +324,27 @@ def forget(
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
     for word in words:  # what is meant as an id, though there can be no such message
         if re.fullmatch(r"(?i)msg#[-+]?\d*", word) and not _ID.fullmatch(word):
-            raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
+            raise options.bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
-        raise usage_error("Give words or ids of messages, not both.")
+        raise options.usage_error("Give words or ids of messages, not both.")
     phrases = [" ".join(words)] if words and not ids else []
     phrases += [] if source is None else phrases_in(source, "--from")
     if not (phrases or ids or sessions):
-        raise usage_error("Say what to forget: words, msg#12, --from or --session.")
+        raise options.usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
         try:
             check_phrase(phrase)
         except BadInput as error:
-            raise bad_option("WORDS", str(error)) from None
+            raise options.bad_option("WORDS", str(error)) from None
     with invocation.reader() as engine:
-        named = [Session(key=name) for name in session_names(engine, sessions)]
+        named = [Session(key=name) for name in options.session_names(engine, sessions)]
         try:
             report = engine.admin.forget_plan(phrases, message_ids=ids, sessions=named)
         except NotFound as error:
             raise failures.not_found(f"{error}.") from None
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.answer("forget", _forget_json(report, applied=False) | {"isAsked": True}, view=print_forget)
-        confirm("Forget it permanently?", yes=False)
+        options.confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
         what = "Looking at messages"
@@ -379,10 +361,10 @@ def phrases_in(source: str, option: str) -> list[str]:
             found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise bad_option(option, f"{source!r} cannot be read: {reason}") from None
+        raise options.bad_option(option, f"{source!r} cannot be read: {reason}") from None
     if phrases := list(filter(None, found)):
         return phrases
-    raise bad_option(option, f"{source!r} holds no phrase")
+    raise options.bad_option(option, f"{source!r} holds no phrase")
 
 
 def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
@@ -473,7 +455,7 @@ files = Group("files", help="List stored files, show or describe them, or delete
 @options.time_options
 @options.paging_options("files", str)
 def list_files(
-    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: options.Paging
+    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: Paging
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = invocation.vault
@@ -517,7 +499,7 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @command("show", files, short_help="Show a file.")
 @click.argument("name", metavar="ID", type=text_type)
 @file_page_options
-@click.option("--raw", is_flag=True, help="Write only the stored bytes.")
+@options.flag("--raw", help="Write only the stored bytes.")
 def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
     """Show the file ID: its facts and its content."""
     from lossless.recall.results import parse_reference
@@ -543,8 +525,10 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
 
 @command("explore", files, short_help="Let a model describe files.")
 @options.target_options(required=False)
-@number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
-@click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
+@options.number(
+    "--limit", maximum=options.MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first."
+)
+@options.flag("--dry-run", help="Only show how many files wait, and which model would be asked.")
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
     """Let a model describe stored text files, instead of the summary that was made when they were stored."""
     with invocation.reader() as engine:
@@ -618,10 +602,10 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
 
 @command("stub", short_help="Store large tool results as files.")
 @options.target_options(required=False)
-@number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
-@number_option("--limit", help="At most this many, the oldest first.")
-@click.option("--revert", is_flag=True, help="Remove the marks again instead.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
+@options.number("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
+@options.number("--limit", help="At most this many, the oldest first.")
+@options.flag("--revert", help="Remove the marks again instead.")
+@options.flag("--apply", "is_real", help="Do it; without this, only say what would be done.")
 def stub(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -632,7 +616,7 @@ def stub(
 ) -> None:
     """Store large tool results of stored messages as files, too."""
     if revert and (min_bytes, limit) != (None, None):
-        raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
+        raise options.usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
     minimum = min_bytes or DEFAULT_STUB_BYTES
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.append import again_option, print_pruned
-from lossless.cli.commands import Command, F, Group, Invocation, command, text_option, text_type
-from lossless.cli.options import ConversationTarget, complete_sessions, confirm, gathered, session_names, when_option
+from lossless.cli.commands import Command, F, Group, Invocation, command, text_type
+from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
@@ -116,11 +116,11 @@ def _transcript_command(kind: str, short_help: str, place: str) -> None:
     @click.argument(
         "paths", metavar="PATH...", nargs=-1, required=kind in _WITHOUT_PLACE, type=click.Path(path_type=Path)
     )
-    @when_option("--since", _ABOUT_SINCE, "TIME")
-    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most this many files, the oldest first.")
-    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only show what would be stored.")
-    @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
-    @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
+    @options.when_option("--since", _ABOUT_SINCE, "TIME")
+    @options.number("--limit", help="At most this many files, the oldest first.")
+    @options.flag("--apply", "is_real", help="Store them; without this, only show what would be stored.")
+    @options.flag("--dry-run", help="Only show what would be stored, as without --apply.")
+    @options.flag("--no-summaries", help="Do not fold older history; `lcm backfill` does it later.")
     @again_option
     def import_transcripts(
         invocation: Invocation,
@@ -261,11 +261,11 @@ _DROP_PLUGIN = (
 )
 _HINT = f"{_DROP_PLUGIN}and lossless keeps the archive."
 _REMNIC_HINT = f"{_DROP_PLUGIN}which Remnic complements and does not replace."
-_count_only = click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+_count_only = options.flag("--dry-run", help="Only count; nothing is written.")
 
 
 def _sessions_option(*names: str) -> Callable[[F], F]:
-    return text_option(
+    return options.text(
         *names,
         "sessions",
         metavar="ID",
@@ -280,13 +280,13 @@ def _archive_command(kind: str, short_help: str) -> None:
 
     @command(kind, import_, short_help=short_help)
     @click.argument("source", metavar="SRC", type=text_type)
-    @gathered(
+    @options.gathered(
         "how",
         TransferOptions,
         _count_only,
         _sessions_option("--session", "--session-filter"),
-        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
-        *([] if kind == "remnic" else [text_option("--files-dir", metavar="DIR", help=in_folder)]),
+        options.flag("--verify", "is_verified", help="Verify the whole archive afterwards."),
+        *([] if kind == "remnic" else [options.text("--files-dir", metavar="DIR", help=in_folder)]),
     )
     def import_source(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
         _import_source(invocation, source, kind, how, is_verified=is_verified)
@@ -301,7 +301,7 @@ def _import_source(
     invocation: Invocation,
     source: str,
     kind: str,
-    options: TransferOptions,
+    how: TransferOptions,
     *,
     is_verified: bool = False,
     name: str = "",
@@ -311,15 +311,15 @@ def _import_source(
     found = check(source)
     problems: list[str] = []
     with (
-        _open_to_look(invocation) if options.dry_run else invocation.engine() as engine,
+        _open_to_look(invocation) if how.dry_run else invocation.engine() as engine,
         invocation.progress("Importing") as advance,
     ):
         known = (found,) if kind == "archive" else ()
-        report = bring(source, engine.archive, invocation.vault, replace(options, progress=advance), *known)
+        report = bring(source, engine.archive, invocation.vault, replace(how, progress=advance), *known)
         data = _report_json(report)
-        if kind == "lossless-claw" and report.sessions_touched and not options.dry_run:
+        if kind == "lossless-claw" and report.sessions_touched and not how.dry_run:
             data["hint"] = _HINT
-        if is_verified and not options.dry_run:  # the report tells of bytes that were not found
+        if is_verified and not how.dry_run:  # the report tells of bytes that were not found
             wrong = [one for one in engine.verify().problems if one.severity == "error" and one.check != "files"]
             problems = list(map(str, wrong))
             data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
@@ -374,14 +374,14 @@ class _RemnicCommand(Command):
 
 
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
-@click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@gathered(
+@options.text("--src", metavar="PATH", help="The lossless-claw database.")
+@options.text("--memory-dir", metavar="PATH", help="Write Remnic's database in this folder instead.")
+@options.gathered(
     "how",
     TransferOptions,
     _count_only,
     _sessions_option("--session-filter"),
-    click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does."),
+    options.flag("--compat", help="With --memory-dir: count and lose what Remnic's own importer does."),
 )
 @click.pass_obj
 def import_lossless_claw_command(
@@ -407,11 +407,11 @@ def import_lossless_claw_command(
 
 @command(_AUTO, import_, hidden=True)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
-@when_option("--since", _ABOUT_SINCE)
-@click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm summary backfill` does it later.")
+@options.when_option("--since", _ABOUT_SINCE)
+@options.flag("--no-summaries", help="Do not fold older history; `lcm summary backfill` does it later.")
 @again_option
-@click.option("--yes", "-y", is_flag=True, help="Without PATH: import without asking.")
-@click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
+@options.flag("--yes", "-y", help="Without PATH: import without asking.")
+@options.flag("--dry-run", help="Show what would be stored; store nothing.")
 def auto(
     invocation: Invocation, paths: tuple[Path, ...], since: datetime | None, yes: bool, dry_run: bool, **how: bool
 ) -> None:
@@ -434,7 +434,7 @@ def auto(
             size = format_bytes(sum(map(file_size, files)))
             click.echo(f"{kind:<12}{plural(len(files), 'file'):>13}  {size:>9}", err=True)
         if not yes:
-            confirm("Import them?", yes)
+            options.confirm("Import them?", yes)
             dry_run = not sys.stdin.isatty()
     for path, kind in archives.items():
         _import_source(invocation, str(path), kind, TransferOptions(dry_run))
@@ -474,17 +474,17 @@ def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, li
 # --- export ----------------------------------------------------------------------------------------------------
 
 export = Group("export", help="Write archives and conversations for other programs, and for people.")
-_sessions = text_option(
+_sessions = options.text(
     "-s",
     "--session",
     "--session-filter",
     "sessions",
     metavar="ID",
     multiple=True,
-    shell_complete=complete_sessions,
+    shell_complete=options.complete_sessions,
     help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
 )
-_overwrite = click.option("--overwrite", is_flag=True, help="Replace what is there.")
+_overwrite = options.flag("--overwrite", help="Replace what is there.")
 
 
 def _target(metavar: str) -> Callable[[F], F]:
@@ -500,7 +500,7 @@ def _chosen(engine: Engine, names: tuple[str, ...]) -> frozenset[str]:
     """The sessions that are named; each must be there."""
     for name in names:
         ConversationTarget(name=name).settled(engine)
-    return frozenset(session_names(engine, names))
+    return frozenset(options.session_names(engine, names))
 
 
 def _export(
@@ -517,7 +517,7 @@ def _export(
 @command("archive", export, short_help="Everything in one file, for `lcm import archive`.")
 @_target("DST")
 @_sessions
-@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
+@options.text("--files-dir", metavar="DIR", help="Put the bytes of files there instead of into DST.")
 @_overwrite
 def write_archive(invocation: Invocation, /, **how: Any) -> None:
     """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly."""
@@ -527,8 +527,8 @@ def write_archive(invocation: Invocation, /, **how: Any) -> None:
 @command("lossless-claw", export, short_help="A database that lossless-claw opens as its own.")
 @_target("DST")
 @_sessions
-@text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
-@click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
+@options.text("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
+@options.flag("--plain", help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
 @_overwrite
 def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own."""
@@ -538,7 +538,7 @@ def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
 @command("remnic", export, short_help="Into Remnic's own archive.")
 @_target("DST")
 @_sessions
-@text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
+@options.text("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
 @click.option(
     "--session-by",
     type=click.Choice(get_args(SessionBy)),
@@ -546,7 +546,7 @@ def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
     show_default=True,
     help="What a session of Remnic's is.",
 )
-@click.option("--compat", is_flag=True, help="Count and leave out what Remnic's own importer does.")
+@options.flag("--compat", help="Count and leave out what Remnic's own importer does.")
 @_count_only
 def write_remnic(
     invocation: Invocation, /, target: str, sessions: tuple[str, ...], source: str | None, dry_run: bool, **how: Any
