@@ -19,21 +19,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import Group, Invocation, command
+from lossless.cli.commands import Group, Invocation, command, is_utf8
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.errors import BadMessage, LosslessError
 from lossless.formats.reading import json_name
 from lossless.ingest import events
+from lossless.ingest.transcripts import fields
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming, JsonObject
-from lossless.model.times import from_epoch, parse_time
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
 
     from lossless.engine import Engine
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
@@ -108,32 +107,13 @@ def unwrap(value: Any) -> Incoming | JsonObject:
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
-    return Incoming(inner, _entry_id(value.get("id")), _timestamp(value.get("timestamp")))
-
-
-def _entry_id(value: Any) -> str | None:
-    if value is None:
-        return None
-    if type(value) is int:
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("its id must be a text or a number")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("its id is not valid Unicode") from None
-    return value
-
-
-def _timestamp(value: Any) -> datetime | None:
-    if value is None:
-        return None
-    with suppress(ValueError, OverflowError, OSError):
-        if isinstance(value, str):
-            return parse_time(value)
-        if type(value) in (int, float):
-            return from_epoch(value)
-    raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
+    entry_id, written = value.get("id"), value.get("timestamp")
+    entry_id = str(entry_id) if type(entry_id) is int else entry_id
+    if entry_id is not None and not (isinstance(entry_id, str) and entry_id.strip() and is_utf8(entry_id)):
+        raise ValueError("its id must be a number, or a text of valid Unicode")
+    if (at := fields.time(written)) is None and written is not None:
+        raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
+    return Incoming(inner, entry_id, at)
 
 
 #: A batch is stored early when its lines are longer than this together.
@@ -362,17 +342,14 @@ def print_arrivals(screen: Screen, data: Data) -> None:
         "likely": "were matched by likeness",
         "ambiguous": "could not be told from a replay and count as one",
     }
-    for name, meaning in meanings.items():
-        if data[name]:
-            screen.line(f"  {data[name]:,} {meaning}")
+    screen.counts(data, meanings)
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {count:,} not kept: ", "yellow"), reason)
     if data.get("badLines"):
         screen.warn(f"  {plural(data['badLines'], 'line')} left out:")
         for bad in data["bad"]:
             screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
-    if data.get("abandoned"):
-        screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
+    screen.counts(data, {"abandoned": "left the context: the host went on differently"}, "message")
     if data.get("quarantineId") is not None:
         screen.warn(f"  {data['reason']}")
     elif data.get("cause") == "disjoint":
@@ -424,9 +401,7 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
             if item["decision"] == "held":
                 screen.warn(f"{item['id']}: {item['reason']}")
         if not data["all"]:
-            screen.line(
-                styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
-            )
+            screen.note("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", transcripts)
@@ -523,17 +498,13 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         return
     screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
     screen.record({name: data[name] for name in ("stamped", "abandoned", "ambiguous", "opaque")})
-    print_pruned(screen, data["pruned"])
+    screen.counts(data, PRUNED, "message", "yellow")
     if data["badLines"]:
         screen.warn(f"{plural(data['badLines'], 'line')} could not be read:")
         for problem in data["problems"]:
             screen.line(f"  {problem}")
 
 
+#: What is said of messages that a transcript has and that were deleted here.
+PRUNED = {"pruned": "left out, deleted with `lcm prune`; --again brings them back."}
 _DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
-
-
-def print_pruned(screen: Screen, count: int) -> None:
-    if count:
-        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
-        screen.warn(left_out)

@@ -240,11 +240,16 @@ def _near_archive(path: str) -> str:
     return ""
 
 
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold the text."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def text_type(value: str) -> str:
     """A text from the command line that can be looked up: not blank, and not bytes of another encoding."""
     if not value.strip():
         raise click.BadParameter("it is blank")
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if not is_utf8(value):
         raise click.BadParameter("it is not valid UTF-8")
     return value
 

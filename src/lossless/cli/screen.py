@@ -24,7 +24,7 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from _typeshed import DataclassInstance
     from rich.console import Console, JustifyMethod
@@ -152,6 +152,12 @@ class Screen:
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
         self.line(styled(text, "yellow"))
+
+    def counts(self, data: Data, meanings: Mapping[str, str], noun: str = "", style: str = "") -> None:
+        """A line for each of these counts that is not 0: the number, of what, and what it means."""
+        for name, meaning in meanings.items():
+            if count := data.get(name):
+                self.line(styled(f"  {plural(count, noun) if noun else f'{count:,}'} {meaning}", style))
 
     def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""

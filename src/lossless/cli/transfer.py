@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.append import again_option, print_pruned
+from lossless.cli.append import PRUNED, again_option
 from lossless.cli.commands import Command, F, Group, Invocation, command, text_type
 from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
@@ -232,14 +232,9 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     screen.line(
         styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
     )
-    print_pruned(screen, data["pruned"])
-    left_out = {
-        "of no known kind left out": data["otherKinds"].get("unknown"),
-        "left out by --limit": data["filesLeftOut"],
-    }
-    for why, count in left_out.items():
-        if count:
-            screen.note(f"{plural(count, 'file')} {why}.")
+    screen.counts(data, PRUNED, "message", "yellow")
+    screen.counts(data, {"filesLeftOut": "left out by --limit"}, "file", "dim")
+    screen.counts(data["otherKinds"], {"unknown": "of no known kind left out"}, "file", "dim")
     if not data["applied"]:
         screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
     elif not data["messages"]:
