@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import Group, Invocation, command, is_utf8
+from lossless.cli.commands import Group, Invocation, command, ignore_progress, is_utf8
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
@@ -57,10 +57,13 @@ class InputLine:
 
 
 def read_lines(
-    stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
+    stream: BinaryIO,
+    file: str | None,
+    advance: Callable[[int], None] = ignore_progress,
+    *,
+    longest: int = MAX_LINE_BYTES,
 ) -> Iterator[InputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
-    advance = advance or (lambda _: None)
     number = 0
     while raw := stream.readline(longest + 1):
         number += 1

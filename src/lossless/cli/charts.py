@@ -19,7 +19,7 @@ import click
 
 from lossless.cli import failures, options
 from lossless.cli.commands import Invocation, command
-from lossless.cli.screen import Data, Screen, joined, preview, styled
+from lossless.cli.screen import Data, Screen, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, resolve_target, writing_file
 from lossless.tui.text import plural
@@ -298,9 +298,6 @@ def _quoted(text: str) -> str:
     return f'"{plain}"'
 
 
-overwrite_option = options.flag("--overwrite", help="Replace an existing file.")
-
-
 def check_chart_path(file: Path, archive: str, *, overwrite: bool) -> None:
     """Raises when a picture may not be written there; what is no file, such as a pipe, may be written to."""
     if not _is_special(file):
@@ -339,7 +336,7 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
 @options.target_options()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
-@overwrite_option
+@options.overwrite
 def graph(
     invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
 ) -> None:
@@ -364,13 +361,7 @@ def graph(
     data: Data = _graph_json(drawn, conversation.id, file, language)
     if screen := invocation.answer("graph", data):
         screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
-        largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
-        for row in data["depths"]:
-            whole = max(1, round(_BAR * row["tokens"] / largest))
-            in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-            bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-            counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
-            screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
+        screen.record({"depths": data["depths"]})
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
@@ -434,7 +425,7 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
     "--screenshot", "Write a picture (SVG) of the screen instead of opening it; this needs no terminal.", "FILE"
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
-@overwrite_option
+@options.overwrite
 @options.flag("--read-only", help="Allow no changes.")
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool

@@ -159,10 +159,10 @@ class Invocation:
 
     def progress(
         self, what: str, total: int | None = None, *, in_bytes: bool = False
-    ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """A progress bar for a person who watches: call it with how many more are done. None when no one does."""
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """A progress bar for a person who watches: call it with how many more are done."""
         if not self.shows_progress or total == 0:
-            return nullcontext()
+            return nullcontext(ignore_progress)
         from lossless.cli.screen import progress_bar
 
         return progress_bar(what, total, in_bytes=in_bytes)
@@ -213,6 +213,10 @@ class Invocation:
             if pagination is not None:
                 screen.footer(pagination)
         return self.exit_code
+
+
+def ignore_progress(more: int) -> None:
+    """Progress that no one watches."""
 
 
 def _has_bytes(path: str) -> bool:

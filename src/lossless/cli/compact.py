@@ -11,13 +11,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from lossless.cli import failures, options
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Invocation, command
+from lossless.cli.commands import Invocation, command, ignore_progress
 from lossless.cli.config import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
 from lossless.cli.failures import printable
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
@@ -37,8 +37,6 @@ from lossless.tui.text import plural
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
-
-    from rich.text import Text
 
     from lossless.cli.options import ConversationTarget
     from lossless.compaction.run import CompactionReport
@@ -88,15 +86,12 @@ def compact(
         after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
         invocation.answer("compact", data | {"tokensBefore": before, "tokensAfter": after}, view=print_compaction)
         return
-    with (
-        invocation.progress("Folding", len(passes) if until is None else None) as advance,
-        invocation.engine() as engine,
-    ):
+    count = len(passes) if until is None else None
+    with invocation.progress("Folding", count) as advance, invocation.engine() as engine:
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
             done.append(_pass_json(work) | _written_json(written))
-            if advance:
-                advance(1)
+            advance(1)
 
         try:
             report = engine.compact(conversation, budget=budget, force=force, until=until, progress=record)
@@ -181,7 +176,7 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
             while True:
                 data = dict(answer)
                 try:
-                    _run_pending(engine, data, None, may_ask_model=may_ask_model)
+                    _run_pending(engine, data, ignore_progress, may_ask_model=may_ask_model)
                 except ArchiveLocked as error:  # a file that others hold for long is tried again next time
                     click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
                 if data["items"] or data.get("prepared"):
@@ -195,9 +190,9 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     invocation.answer("worker", answer, view=print_worker)
 
 
-def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: bool) -> None:
+def _run_pending(engine: Engine, data: Data, advance: Callable[[int], None], *, may_ask_model: bool) -> None:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
-    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance(1))
     data["items"] = items = [
         {
             "conversationId": id_,
@@ -321,46 +316,39 @@ def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
 
 def print_compaction(screen: Screen, data: Data) -> None:
     before, after, count = data["tokensBefore"], data["tokensAfter"], len(data["passes"])
-    if not (count if data["dryRun"] else data["compacted"]):
-        if data["dryRun"]:
-            screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
-        else:
-            reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
-            screen.line(reason, f" ({before:,} tokens).")
+    if data["dryRun"] and not count:
+        screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
     elif data["dryRun"]:
         screen.title(f"{plural(count, 'summary')} would be written", f"{before:,} → about {after:,} tokens")
-    else:
+    elif data["compacted"]:
         screen.title(f"{plural(len(data['summaryIds']), 'summary')} written", f"{before:,} → {after:,} tokens")
-    columns = "depth:right, sources:rest, tokens:count, summary:right, by"
-    screen.items(data["passes"], columns, sources=_sources_text, summary=_size_text, by=_writer_text)
-    if not data["dryRun"] and data["compacted"]:
-        calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-        until = f" Until {data['until']}." if data["until"] else ""
+    else:
+        reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
+        screen.line(reason, f" ({before:,} tokens).")
+    columns = "depth:right, sources=of:rest, tokens:count, summary=size:right, by"
+    screen.items(list(map(_pass_row, data["passes"])), columns)
+    is_done = not data["dryRun"] and data["compacted"]
+    if is_done:
         if not data["ok"] or data["reason"] != "compacted":
-            screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until, calls)
-        elif calls:
-            screen.line(calls.strip())
+            until = f" Until {data['until']}." if data["until"] else ""
+            screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until)
+        screen.counts(data, {"calls": "made"}, "model call")
     if data.get("advice"):
         screen.line(styled("Next: ", "yellow"), data["advice"])
-    if not data["dryRun"] and data["compacted"]:
+    if is_done:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
-def _sources_text(item: Data) -> str:
-    noun = "summary" if item["depth"] else "message"
-    return f"{plural(item['sources'], noun)}, {item['firstSource']} … {item['lastSource']}"
-
-
-def _size_text(item: Data) -> str:
+def _pass_row(item: Data) -> Data:
+    """A pass as a person sees it: what it folds, how large its summary is, and who wrote that."""
+    what = plural(item["sources"], "summary" if item["depth"] else "message")
+    row = {**item, "of": f"{what}, {item['firstSource']} … {item['lastSource']}"}
     if "expectedTokens" in item:
-        return f"~{item['expectedTokens']:,}"
-    return "" if item["summaryTokens"] is None else f"{item['summaryTokens']:,}"
-
-
-def _writer_text(item: Data) -> str | Text:
-    if item.get("summaryTokens") is None:
-        return "" if "expectedTokens" in item else styled("left as it is", "dim")
-    return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
+        return row | {"size": f"~{item['expectedTokens']:,}", "by": ""}
+    if item["summaryTokens"] is None:
+        return row | {"size": "", "by": styled("left as it is", "dim")}
+    failure = "" if item["failure"] is None else f" ({item['failure']})"
+    return row | {"size": f"{item['summaryTokens']:,}", "by": f"{_writer_name(item['model'])}{failure}"}
 
 
 def print_worker(screen: Screen, data: Data) -> None:
@@ -369,12 +357,11 @@ def print_worker(screen: Screen, data: Data) -> None:
     if data.get("prepared"):
         screen.line(styled(f"{plural(data['prepared'], 'summary')} written ahead.", "green"))
     for item in data["items"]:
-        name = session_name(item)
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
         sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
-        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
+        screen.line(state, f"{item['conversationId']} {session_name(item)}: {item['reason']}{sizes}{later}")
 
 
 def _writer_name(model: str) -> str:
@@ -532,11 +519,11 @@ class _BackfillRun:
                 copy()
             try:
                 with invocation.progress("Folding", count) as advance:
-                    remaining, progress = self.limit, (lambda *_: advance(1)) if advance else None
+                    remaining = self.limit
                     for one in planned:
                         if remaining != 0:
                             report = backfill_history(
-                                engine.loop, one.conversation, self.how, limit=remaining, progress=progress
+                                engine.loop, one.conversation, self.how, limit=remaining, progress=lambda *_: advance(1)
                             )
                             written = len(report.summary_ids)
                             remaining = None if remaining is None else remaining - written
@@ -596,10 +583,7 @@ class _BackfillRun:
     _BackfillRun,
     options.flag("--single-root", help="Continue until one summary covers all except the newest part."),
     options.flag("--recompact", help="Fold again: summaries are first replaced by their messages."),
-    options.row_id(
-        "--transplant-to",
-        help="Copy the summaries to this conversation afterwards.",
-    ),
+    options.row_id("--transplant-to", help="Copy the summaries to this conversation afterwards."),
     options.text("--title", help="Give the conversation this title, if it has none."),
     number_options,
     options.number(
@@ -662,10 +646,9 @@ def _named(one: BackfillPlan) -> Data:
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:
-    titles = {"there": "It has this title already.", "given": "The title is given."}
     if data["title"] is not None:
-        is_planned = data["title"] == "given" and data["dryRun"]
-        screen.line("Then the title would be given." if is_planned else titles[data["title"]])
+        done = "Then the title would be given." if data["dryRun"] else "The title is given."
+        screen.line("It has this title already." if data["title"] == "there" else done)
     if (copied := data["transplant"]) is None:
         return
     print_diff_lines(screen, copied["text"])

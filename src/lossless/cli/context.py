@@ -108,21 +108,15 @@ def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
     if screen := invocation.answer("context-history", data):
         screen.title(f"Prompts of conversation {conversation.id}", session_name(data))
         screen.gap()
-        kinds = list(dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind))
-        columns: list[str | tuple[str, str]] = [
-            "when",
-            *((name, "right") for name in ("tokens", "full", *kinds, "left out")),
+        kinds = dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind)
+        rows = [
+            {"at": one.at, "tokens": one.tokens, "full": _percent(one.tokens / max(1, one.capacity)).strip()}
+            | {kind: one.tokens_by_kind.get(kind, 0) for kind in kinds}
+            | {"left": len(one.left_out)}
+            for one in receipts
         ]
-        rows = []
-        for one in receipts:
-            counts = [one.tokens_by_kind.get(kind, 0) for kind in kinds]
-            share = _percent(one.tokens / max(1, one.capacity)).strip()
-            numbers = [f"{number:,}" for number in (*counts, len(one.left_out))]
-            rows.append((screen.time(one.at), f"{one.tokens:,}", share, *numbers))
-        if rows:
-            screen.table(columns, rows)
-        else:
-            screen.note("No prompt has been assembled yet.")
+        columns = ["when=at:time", "tokens:count", "full:right", *(f"{kind}:count" for kind in kinds)]
+        screen.items(rows, ", ".join([*columns, "left out=left:count"]), "No prompt has been assembled yet.")
 
 
 def provider_request(prompted: Assembled, format: str) -> Data:
@@ -254,9 +248,6 @@ def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
     ]
 
 
-_yes = options.flag("--yes", help="Do not ask at a terminal.")
-
-
 @command("new")
 @options.target_options()
 @options.number(
@@ -265,7 +256,7 @@ _yes = options.flag("--yes", help="Do not ask at a terminal.")
     maximum=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
-@_yes
+@options.yes
 @options.dry_run
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
     """Empty the context and keep the conversation: everything except deeper summaries leaves the context."""
@@ -278,16 +269,14 @@ def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | 
     data: Data = to_json(report) | {"sessionKey": conversation.session_key}
     if screen := invocation.answer("new", data):
         sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
-        if not data["messages"] and not data["summaries"]:
-            screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
-            return
-        screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
-        screen.line(f"  {message_counts(data)} left the context and stay in the archive")
+        what = f"{message_counts(data)} left the context and stay in the archive"
+        nothing = f"Nothing left the context of conversation {data['conversationId']}"
+        screen.line(f"{what if data['messages'] or data['summaries'] else nothing} ({sizes}).")
 
 
 @command("reset")
 @options.target_options()
-@_yes
+@options.yes
 @options.dry_run
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
     """Close a conversation and start another one under the same session."""
@@ -300,11 +289,9 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     closed = conversation.id if fresh.id != conversation.id else None
     data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
     if screen := invocation.answer("reset", data):
-        if closed is None:
-            screen.line(f"Conversation {fresh.id} has no messages: it is fresh and stays.")
-        else:
-            screen.title(f"Conversation {closed} is closed")
-            screen.line(f"  {session_name(data)} goes on in conversation {fresh.id}")
+        going_on = f"Conversation {closed} is closed; {session_name(data)} goes on in conversation {fresh.id}."
+        none = f"Conversation {fresh.id} has no messages: it is fresh and stays."
+        screen.line(none if closed is None else going_on)
 
 
 _BAR = 20
@@ -323,14 +310,12 @@ def print_context(screen: Screen, data: Data) -> None:
     full = stored["tokens"] / max(1, stored["threshold"])
     limit = f"compacts at {stored['threshold']:,}{': due now' if stored['isOver'] else ''}"
     kept = f"{_percent(full)}  {stored['tokens']:,}, {limit}"
-    bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
-    bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
+    bars = [("Prompt", used, colour, sent), ("Context", full, "cyan", kept)]
     for share in data["shares"]:
-        bar = share_bar(share["share"], _BAR, "cyan")
         low, high = share["aimLow"], share["aimHigh"]
         aim = "" if low is None else f"  target {low * 100:.0f}–{high * 100:.0f} %"
-        bars.append((share["name"].capitalize(), joined(bar, "  ", _percent(share["share"]) + aim)))
-    screen.fields(bars)
+        bars.append((share["name"].capitalize(), share["share"], "cyan", _percent(share["share"]) + aim))
+    screen.fields((name, joined(share_bar(part, _BAR, style), "  ", text)) for name, part, style, text in bars)
     screen.gap()
     rows = [_item_row(screen, item) for item in data["items"]]
     if rows:
@@ -353,19 +338,16 @@ def _percent(share: float) -> str:
 
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
-    kind = item.get("type")
+    kind, name, words = item.get("type"), item["id"], item.get("preview", "")
     if kind == "messages":
-        by_role = ", ".join(f"{count:,} {name}" for name, count in item["byRole"].items())
-        text = styled(f"{form}{item['id']} … {item['lastId']}: {by_role}", "dim")
+        name = f"{name} … {item['lastId']}:"
+        words = ", ".join(f"{count:,} {role}" for role, count in item["byRole"].items())
         what: Any = plural(item["count"], "message")
-        when = item["earliestAt"]
     elif kind == "summary":
-        what, when = styled(f"depth {item['depth']}", "blue"), item["earliestAt"]
-        text = joined((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
+        what = styled(f"depth {item['depth']}", "blue")
     else:
         what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role_text(item.get("role", ""))
-        when = item.get("createdAt")
-        text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
+    when, text = item.get("earliestAt", item.get("createdAt")), joined((f"{form}{name} ", "dim"), styled(words, ""))
     return what, f"{item.get('tokenCount', 0):,}", screen.date(when), text
 
 

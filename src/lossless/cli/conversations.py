@@ -26,7 +26,7 @@ from lossless.tui.reads import titles
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rich.text import Text
 
@@ -166,12 +166,8 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "messages": options.rows_json(rows, whole=True),
     }
     if screen := invocation.answer("messages.tail", data):
-        selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-        most = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
         screen.title(f"Fresh tail of conversation {data['conversationId']}")
-        shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
-        every = f"{whole['messages']:,} and {whole['tokens']:,}"
-        screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{most}")
+        screen.record(data, "conversationId", "messages")
         for message in data["messages"]:
             _print_message_text(screen, message)
 
@@ -286,23 +282,18 @@ def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging)
     ]
     data: Data = {"items": items}
     if screen := invocation.answer("list", data, paging.pagination(page)):
-        is_wide = screen.width >= _WIDE
-
-        def about(item: Data) -> Text:
-            words = item["firstWords"]
-            return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
+        is_wide, is_widest = screen.width >= _WIDE, screen.width >= _WIDEST
 
         def session(item: Data) -> Text:
             name = session_name(item)
-            if screen.width < _WIDEST:
-                name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
-            return styled(name, "dim")
+            short = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
+            return styled(name if is_widest else short, "dim")
 
         screen.items(
             data["items"],
             "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
             f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
-            conversation=about,
+            conversation=lambda item: styled(preview(item["firstWords"], 100), "" if item["active"] else "dim"),
             session=session,
         )
 
@@ -409,10 +400,6 @@ def print_shown(screen: Screen, data: Data) -> None:
         _print_message_text(screen, message | {"content": text})
 
 
-def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
-    return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
-
-
 def print_conversation(screen: Screen, data: Data) -> None:
     item, ingest = data["conversation"], data["ingest"]
     screen.title(f"Conversation {item['conversationId']}", item["title"], "active" if item["active"] else "closed")
@@ -438,10 +425,8 @@ def print_message(screen: Screen, data: Data) -> None:
     screen.title(f"Message {item['messageId']}")
     screen.gap()
     place = "in the context" if status["contextOrdinal"] is not None else "in no context"
-    if status["summarizedIn"]:
-        place = f"below {status['summarizedIn']}"
-    elif status["hiddenCause"]:
-        place = f"hidden ({status['hiddenCause']})"
+    place = f"hidden ({status['hiddenCause']})" if status["hiddenCause"] else place
+    place = f"below {status['summarizedIn']}" if status["summarizedIn"] else place
     facts = {"now": place, "format": data["format"], "entryId": data["entryId"]}
     screen.record(item | facts, "messageId", "content", "preview")
     screen.gap()
@@ -561,8 +546,7 @@ def _totals_json(engine: Engine) -> Data:
 def _without_model_json(engine: Engine) -> Data | None:
     from lossless.llm.completion import estimate_model
 
-    estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
-    if estimate is None:
+    if engine.loop.summariser.has_model or (estimate := estimate_model(engine.browse.depths())) is None:
         return None
     counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
     return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
@@ -602,9 +586,6 @@ def print_status(screen: Screen, data: Data) -> None:
             ("Last compacted", ago_and_time(screen, compacted)),
             *ingest_rows(live),
             ("Blocked", styled(f"{blocks:,}", "bold red") if blocks else styled("none", "green")),
-            *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
-            *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
-            *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
             ("Compaction", f"{', '.join(debts)}; `lcm worker` runs them" if debts else "none pending"),
             ("", ""),
             ("Conversations", f"{held['total']:,}, {held['active']:,} active"),
@@ -612,11 +593,19 @@ def print_status(screen: Screen, data: Data) -> None:
             ("  from", span),
             ("  undated", styled(undated, "yellow") if messages["undated"] else None),
             ("Summaries", f"{summaries['count']:,}, {summaries['tokens']:,} tokens{below}"),
-            *depth_rows(summaries["byDepth"]),
+            *(
+                (f"  depth {row['depth']}", f"{row['count']:,}, {row['tokens']:,} tokens")
+                for row in summaries["byDepth"]
+            ),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
         )
     )
+    see = "; see `lcm session transcripts`"
+    held_back = {"heldTranscripts": f"held back{see}", "refusedTranscripts": f"refused{see}"}
+    screen.counts(live, held_back, "transcript", "bold red")
+    quarantined = {"quarantined": len(live["quarantined"])}
+    screen.counts(quarantined, {"quarantined": "quarantined; see `lcm session quarantine`"}, "conversation", "bold red")
     screen.record({name: data[name] for name in ("historyBudgets", "promptCaches")})
     for blocked in live["blocked"]:
         screen.gap()
@@ -629,8 +618,3 @@ def print_status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
-
-
-def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
-    text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
-    return [("", styled(text, style))] if count else []

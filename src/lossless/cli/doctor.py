@@ -4,9 +4,10 @@ what can be derived.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,7 +17,7 @@ from lossless.cli.commands import Group, Invocation, command, new_spelling
 from lossless.cli.config import SourceTimes, writer_name
 from lossless.cli.retention import phrases_in
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
-from lossless.cli.surgery import DraftOptions, write_plans, yes_option
+from lossless.cli.surgery import DraftOptions, write_plans
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
@@ -108,7 +109,7 @@ def examine(invocation: Invocation, offline: bool) -> None:
 )
 @options.flag("--vacuum", help="Free the space on disk afterwards.")
 @options.flag("--dry-run", help="Only list them.")
-@yes_option
+@options.yes
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
     """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup."""
     with invocation.reader() as engine:
@@ -136,28 +137,20 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
         )
         data |= {"applied": True, "done": to_json(report)}
     if screen := invocation.answer("doctor.clean", data):
-        removed = data["done"]
-        if removed is None:
-            for item in data["items"]:
-                screen.title(item["filter"], item["meaning"])
-                screen.record(item, "filter", "meaning")
-            screen.unchanged("--apply FILTER deletes, after a backup.")
+        if data["done"] is not None:
+            screen.line(styled("Deleted.", "bold green"))
+            screen.record(data["done"])
             return
-        screen.line(styled(f"{plural(removed['conversations'], 'conversation')} deleted.", "bold green"))
-        if removed["backup"]:
-            screen.note(f"The copy from before is {removed['backup']}.")
-        if removed["refusal"]:
-            screen.warn(f"The room was not given back: {removed['refusal']}")
+        for item in data["items"]:
+            screen.title(item["filter"], item["meaning"])
+            screen.record(item, "filter", "meaning")
+        screen.unchanged("--apply FILTER deletes, after a backup.")
 
 
 @command("maintenance", doctor, short_help="List or close stuck compactions.")
-@options.row_id(
-    "--apply",
-    "conversation_id",
-    help="Close the pending compaction of this conversation.",
-)
+@options.row_id("--apply", "conversation_id", help="Close the pending compaction of this conversation.")
 @options.flag("--dry-run", help="Only list them.")
-@yes_option
+@options.yes
 def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
     """List pending compactions, of open and of closed conversations; with --apply close one that will never run."""
     with invocation.reader() as engine:
@@ -169,17 +162,17 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
         text = describe_close(work)
         copy = options.apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    if screen := invocation.answer("doctor.maintenance", data):
-        if not items:
-            screen.line("No compaction is pending.")
-        screen.record(data, "backup", "closed")
-        if data["applied"]:
-            screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
+    none = "" if items else "No compaction is pending."
+    done = f"The pending compaction of conversation {conversation_id} is closed."
+    how, hidden = "--apply ID closes that of a closed conversation.", ("backup", "closed")
+    invocation.answer(
+        "doctor.maintenance", data, view=partial(Screen.outcome, none=none, done=done, how=how, hidden=hidden)
+    )
 
 
 @command("rollover-splits", doctor, short_help="Merge sessions that were split.")
 @click.option("--apply/--dry-run", "is_real", help="Merge them, after a backup; or only list them, as by default.")
-@yes_option
+@options.yes
 def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
     """List sessions whose history was split by a rollover; with --apply merge those that are certain."""
     with invocation.reader() as engine:
@@ -192,15 +185,10 @@ def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
             invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
     data: Data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    if screen := invocation.answer("doctor.rollover-splits", data):
-        if not data["items"]:
-            screen.line("No session is split.")
-            return
-        screen.record(data, "done")
-        if is_real:
-            screen.line(styled(f"{plural(len(reports), 'session')} merged.", "bold green"))
-        else:
-            screen.unchanged("--apply merges those that are certain, after a backup.")
+    done, how = f"{plural(len(reports), 'session')} merged.", "--apply merges those that are certain, after a backup."
+    none = "" if found else "No session is split."
+    view = partial(Screen.outcome, none=none, done=done, how=how, hidden=["done"])
+    invocation.answer("doctor.rollover-splits", data, view=view)
 
 
 @command("reindex", doctor, short_help="Rebuild the search index.")
@@ -229,10 +217,7 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    if screen := invocation.answer("doctor.reindex", data, ok=is_whole):
-        screen.record(data)
-        if not is_real:
-            screen.unchanged("--apply makes it again.")
+    invocation.answer("doctor.reindex", data, ok=is_whole, view=partial(Screen.outcome, how="--apply makes it again."))
 
 
 @command("rebuild", doctor, short_help="Compute derived values again.")
@@ -245,22 +230,15 @@ def rebuild(invocation: Invocation, is_real: bool) -> None:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
     data: Data = {**to_json(found), "applied": is_real}
-    if screen := invocation.answer("doctor.rebuild", data):
-        screen.record(data)
-        if not any(value for name, value in data.items() if name != "applied"):
-            screen.line("All that can be derived is as it should be.")
-        elif is_real:
-            screen.line(styled("It was made again.", "bold green"))
-        else:
-            screen.unchanged("--apply makes it again.")
+    none = "" if any(to_json(found).values()) else "All that can be derived is as it should be."
+    view = partial(Screen.outcome, none=none, done="It was made again.", how="--apply makes it again.")
+    invocation.answer("doctor.rebuild", data, view=view)
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
-    wrong = defaultdict(list)
-    for problem in proof.problems:
-        if problem.severity == "error":
-            wrong[problem.table].append(problem)
-    for table, some in wrong.items():
+    errors = [problem for problem in proof.problems if problem.severity == "error"]
+    for table in dict.fromkeys(problem.table for problem in errors):
+        some = [problem for problem in errors if problem.table == table]
         message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
         ids = tuple(problem.id for problem in some[:MAX_NAMED_IDS])
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
@@ -278,7 +256,9 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
         proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
         traces = {"found": len(proof.traces), "traces": to_json(proof.traces[:limit])}
         absence = pick_json(proof, "ok", "files", "bytes", "unreadable") | traces
-        invocation.answer("verify absent", absence, view=print_absent, ok=proof.ok)
+        if screen := invocation.answer("verify absent", absence, ok=proof.ok):
+            screen.record(absence)
+            screen.line("Nowhere." if proof.ok else styled("It was found, or not all could be read.", "red"))
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
@@ -332,13 +312,9 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             "backupBytes": backup.stat().st_size,
             "counts": to_json(counts),
         }
-    if screen := invocation.answer("adopt", data):
-        if not data["tables"]:
-            screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-            return
-        screen.record(data)
-        if not data["applied"]:
-            screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
+    none = "" if found.tables else "There is nothing to drop: the archive has none of lossless-claw's search tables."
+    view = partial(Screen.outcome, none=none, how="`lcm adopt --apply` makes a backup and does it.")
+    invocation.answer("adopt", data, view=view)
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
@@ -374,8 +350,3 @@ def print_examination(screen: Screen, data: Data) -> None:
         if warnings:
             verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
-
-
-def print_absent(screen: Screen, data: Data) -> None:
-    screen.record(data)
-    screen.line(styled("Nowhere.", "green") if data["ok"] else styled("It was found, or not all could be read.", "red"))

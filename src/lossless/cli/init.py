@@ -538,10 +538,9 @@ def print_changes(screen: Screen, data: Data, undo: str) -> None:
     screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{home_path(file['path'])}")
-        if file["backup"]:
-            screen.note(f"{'':<10}copy of the old file: {home_path(file['backup'])}")
-        if file["note"]:
-            screen.prose(styled(file["note"], "dim"), 10)
+        copied = f"copy of the old file: {home_path(file['backup'])}" if file["backup"] else ""
+        for about in filter(None, (copied, file["note"])):
+            screen.prose(styled(about, "dim"), 10)
     if data.get("archive"):
         screen.line(f"{'archive':<10}{home_path(data['archive'])}")
         screen.note(f"{'':<10}another one: lcm --db PATH connect {data['host']}")

@@ -117,6 +117,9 @@ def choice(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]
 
 #: For commands that do at once what they are asked to; the command gets `dry_run`.
 dry_run = flag("--dry-run", help="Show what would be done; change nothing.")
+#: For commands that ask at a terminal; the command gets `yes`.
+yes = flag("--yes", help="Do not ask at a terminal.")
+overwrite = flag("--overwrite", help="Replace what is there.")
 MAX_LIMIT = 500
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

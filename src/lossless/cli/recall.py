@@ -101,9 +101,7 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
     help="Where to look; files are large payloads that are stored as files.",
 )
 @options.choice(
-    "--sort",
-    choices=("recency", "relevance", "hybrid"),
-    help="For words: newest first, best first, or a mix of both.",
+    "--sort", choices=("recency", "relevance", "hybrid"), help="For words: newest first, best first, or a mix of both."
 )
 @options.time_options
 @options.limit_option

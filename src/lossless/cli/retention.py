@@ -298,14 +298,9 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "backupPath": to_json(report.backup),
         "checkpointSize": report.checkpoint_size,
     }
-    if screen := invocation.answer("rotate", data, ok=is_fine):
-        if data["reason"] is not None:
-            screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
-            return
-        screen.record(data)
-        if not is_real:
-            screen.line("The archive keeps all messages.")
-            screen.unchanged("--apply does it.")
+    none = "" if report.reason is None else f"Not rotated: {report.reason}."
+    view = partial(Screen.outcome, none=none, how="The archive keeps all messages. --apply does it.")
+    invocation.answer("rotate", data, ok=is_fine, view=view)
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
@@ -542,7 +537,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     if remaining and not dry_run:
         with invocation.progress("Describing", min(remaining, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.browse.get(id_)
-            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
+            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance(1))
             items = engine.browse.files_by_id(done.file_ids)
     vault, failure = invocation.vault, done.failure
     data: Data = {
@@ -592,12 +587,9 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "bytes": sum(orphan.size for orphan in orphans),
         "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
     }
-    if screen := invocation.answer("files.gc", data):
-        if not data["items"]:
-            screen.line(f"Every file in {vault.root} has its row, or is younger than an hour.")
-            return
-        screen.record(data)
-        screen.line("They are deleted." if is_real else "They have no row; --apply deletes them.")
+    none = "" if orphans else f"Every file in {vault.root} has its row, or is younger than an hour."
+    view = partial(Screen.outcome, none=none, done="They are deleted.", how="--apply deletes them.")
+    invocation.answer("files.gc", data, view=view)
 
 
 @command("stub", short_help="Store large tool results as files.")
@@ -638,15 +630,11 @@ def stub(
             with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
                 report = engine.admin.stub(work, advance)
             data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
-    if screen := invocation.answer("stub", data):
-        if not data["count"]:
-            screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
-            return
-        screen.record(data)
-        if not is_real:
-            screen.unchanged("--apply takes the marks away." if revert else "--apply gives each a file.")
-        elif not revert:
-            screen.undo("lcm files stub --revert")
+    none = "No message has such a mark." if revert else "No answer of a tool is that large."
+    how = "--apply takes the marks away." if revert else "--apply gives each a file."
+    done = "" if revert else "`lcm files stub --revert` takes this back."
+    view = partial(Screen.outcome, none="" if data["count"] else none, done=done, how=how)
+    invocation.answer("stub", data, view=view)
 
 
 files.add_command(new_spelling(stub, "stub", "now"))

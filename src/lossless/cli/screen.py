@@ -80,14 +80,14 @@ def pick_json(value: DataclassInstance, *names: str) -> Data:
     return {camel_case(name): to_json(getattr(value, name)) for name in names}
 
 
-def preview(text: str) -> str:
+def preview(text: str, length: int = PREVIEW_CHARS) -> str:
     """The beginning of a text on one line.
 
     >>> preview("two\\n  lines")
     'two lines'
     """
     line = " ".join(text.split())
-    return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
+    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 class Screen:
@@ -139,6 +139,25 @@ class Screen:
         new = {"read": "Leave --dry-run out to do it.", "now": "Leave --dry-run out to do it.", "ask": "--yes does it."}
         how = new.get(self._rule or "", old) if old else ""
         self.note(f"{done} {how}".rstrip())
+
+    def outcome(
+        self,
+        data: Data,
+        *,
+        none: str = "",
+        done: str = "",
+        how: str = "--apply does it, after a backup.",
+        hidden: Sequence[str] = (),
+    ) -> None:
+        """What a change found, and whether it was made; `none` alone where there was nothing to change."""
+        if none:
+            self.line(none)
+            return
+        self.record(data, *hidden)
+        if not data["applied"]:
+            self.unchanged(how)
+        elif done:
+            self.line(styled(done, "bold green"))
 
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
@@ -349,7 +368,8 @@ _LABELS = {
     "conversationId": "Conversation", "seq": "Position", "tokenCount": "Tokens", "createdAt": "Written",
     "earliestAt": "From", "latestAt": "To", "coverageAt": "Covers until", "descendantCount": "Summaries below",
     "descendantTokenCount": "Tokens below", "sourceMessageTokenCount": "Tokens of messages",
-    "childCount": "Made of",
+    "childCount": "Made of", "openaiUrl": "OpenAI's API", "anthropicUrl": "Anthropic's API",
+    "openaiClients": "OpenAI clients", "apiKey": "API key",
 }  # fmt: skip
 
 

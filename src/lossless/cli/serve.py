@@ -171,19 +171,11 @@ def print_proxy(screen: Screen, data: Data) -> None:
     verb = "Listening on" if data["serving"] else "It would listen on"
     screen.line(f"{verb} ", styled(data["url"], "bold"))
     screen.gap()
-    window = "by the model's name" if data["window"] is None else f"{data['window']:,} tokens"
-    by = f"x-lossless-session, else {'how it begins' if data['sessionBy'] == 'prefix' else 'its key'}"
-    screen.fields(
-        (
-            ("OpenAI clients", f"base URL {data['url']}/v1"),
-            ("Anthropic clients", f"base URL {data['url']}"),
-            ("API key", "TOKEN:KEY, or TOKEN alone for a key of the proxy's own"),
-            ("Token", data["tokenSource"]),
-            ("Own keys", ", ".join(data["ownKeys"]) or "none"),
-            ("Passed on to", f"{data['openaiUrl']}, {data['anthropicUrl']}"),
-            ("Conversation", by),
-            ("History", _HISTORIES[data["history"]]),
-            ("Window", window),
-            ("Recall tools", data["tools"]),
-        )
-    )
+    clients = {
+        "openaiClients": f"base URL {data['url']}/v1",
+        "anthropicClients": f"base URL {data['url']}",
+        "apiKey": "TOKEN:KEY, or TOKEN alone for a key of the proxy's own",
+        "window": data["window"] or "by the model's name",
+        "history": _HISTORIES[data["history"]],
+    }
+    screen.record({**data, **clients}, "serving", "url")

@@ -45,8 +45,7 @@ if TYPE_CHECKING:
 apply_option = click.option(
     "--apply/--dry-run", "is_real", help="Do it, after a backup; or only show what would be done, which is the default."
 )
-yes_option = options.flag("--yes", help="Do not ask at a terminal.")
-apply_options = options.combined(apply_option, yes_option)
+apply_options = options.combined(apply_option, options.yes)
 
 
 @command("dissolve")
@@ -144,7 +143,7 @@ _focus_options = options.combined(
     model_options,
     options.flag("--no-compact", help="Do not fold older history first."),
     options.flag("--dry-run", help="Only show which summaries the brief would replace."),
-    yes_option,
+    options.yes,
 )
 
 
@@ -316,7 +315,7 @@ def draft_options(*apply: Callable[[F], F]) -> Callable[[F], F]:
         return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
 
     first = (source_time_options, prompt_dir_option, model_options, diff_option)
-    return options.gathered("how", draft, *first, *apply, yes_option)
+    return options.gathered("how", draft, *first, *apply, options.yes)
 
 
 def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[Data]:
@@ -337,9 +336,7 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
         copy = cache(lambda label: engine.admin.copy(label).path)
         for n, plan in enumerate(plans):
             with options.ended_by_signals(), invocation.progress("Writing", len(plan.targets)) as advance:
-                made = engine.surgery.write_drafts(
-                    plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
-                )
+                made = engine.surgery.write_drafts(plan, on_draft=lambda draft: advance(0 if draft.because else 1))
             if made.usable and how.is_reviewed:
                 diffs = "\n\n".join(one.diff for one in made.usable)
                 options.confirm(f"Put {len(made.usable)} new texts in place?", how.yes, diffs)
@@ -484,16 +481,13 @@ def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> N
 
 @command("export", prompts)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@options.flag("--overwrite", help="Replace existing files.")
+@options.overwrite
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
     """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
-    data: Data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
-    data = data | {"all": len(templates.TEMPLATE_NAMES)}
-    if screen := invocation.answer("prompts.export", data):
-        skipped = data["all"] - len(data["written"])
-        stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
-        screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+    names, count = [path.name for path in written], len(templates.TEMPLATE_NAMES)
+    data: Data = {"folder": str(folder.absolute()), "written": names, "all": count}
+    invocation.answer("prompts.export", data, view=Screen.record)
 
 
 @command("diff", prompts)

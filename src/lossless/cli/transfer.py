@@ -31,13 +31,7 @@ from lossless.transfer.group import Transfer
 from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
 from lossless.transfer.remnic import check_remnic_source, export_claw_to_remnic, import_remnic
 from lossless.transfer.remnic_format import SessionBy
-from lossless.transfer.transcripts import (
-    TRANSCRIPT_KINDS,
-    ImportOutcome,
-    find_files,
-    find_local_histories,
-    stat_named,
-)
+from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_files, find_local_histories, stat_named
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -293,13 +287,7 @@ _archive_command("archive", "A file of `lcm export archive`.")
 
 
 def _import_source(
-    invocation: Invocation,
-    source: str,
-    kind: str,
-    how: TransferOptions,
-    *,
-    is_verified: bool = False,
-    name: str = "",
+    invocation: Invocation, source: str, kind: str, how: TransferOptions, *, is_verified: bool = False, name: str = ""
 ) -> None:
     """Merge an archive, which is looked at before anything is made; a dry run opens ours for reading."""
     check, bring = _ARCHIVES[kind]
@@ -479,7 +467,6 @@ _sessions = options.text(
     shell_complete=options.complete_sessions,
     help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
 )
-_overwrite = options.flag("--overwrite", help="Replace what is there.")
 
 
 def _target(metavar: str) -> Callable[[F], F]:
@@ -513,7 +500,7 @@ def _export(
 @_target("DST")
 @_sessions
 @options.text("--files-dir", metavar="DIR", help="Put the bytes of files there instead of into DST.")
-@_overwrite
+@options.overwrite
 def write_archive(invocation: Invocation, /, **how: Any) -> None:
     """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly."""
     _export(invocation, "archive", Transfer.export_archive, **how)
@@ -524,7 +511,7 @@ def write_archive(invocation: Invocation, /, **how: Any) -> None:
 @_sessions
 @options.text("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
 @options.flag("--plain", help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
-@_overwrite
+@options.overwrite
 def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
     """Write a new database DST that lossless-claw 0.15 opens as its own."""
     _export(invocation, "lossless-claw", Transfer.export_lossless_claw, **how)
@@ -565,7 +552,7 @@ def write_remnic(
 @command("jsonl", export, short_help="Messages as JSON lines, one file per conversation.")
 @_target("DST")
 @_sessions
-@_overwrite
+@options.overwrite
 def write_jsonl(invocation: Invocation, /, target: str, **how: Any) -> None:
     """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST."""
     if target.endswith(".jsonl"):
@@ -578,7 +565,7 @@ def _page_command(kind: PageFormat, short_help: str) -> None:
     @command(kind, export, short_help=short_help)
     @_target("DIR")
     @_sessions
-    @_overwrite
+    @options.overwrite
     def write_pages(invocation: Invocation, /, **how: Any) -> None:
         _export(invocation, kind, partial(Transfer.export_pages, kind=kind), **how)
 
