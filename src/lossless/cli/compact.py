@@ -372,26 +372,20 @@ def print_cost(screen: Screen, data: Data) -> None:
     totals = data["totals"]
     since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
     screen.title("Summaries", since, "" if data["conversationId"] is None else f"#{data['conversationId']}")
-    screen.gap()
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"
-    tokens = f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written"
-    spent = (("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()
-    spent = (("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"), *spent)
-    screen.fields((*spent, ("Each turn saves", saved)))
-    if data["spent"]:
-        screen.gap()
-        # a cost leaves room for the name of its model; what is left out stands in the total
-        screen.items(
-            data["spent"],
-            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
-            "cost:right",
-            cost=lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"]),
-        )
-    if data["saved"]:
-        screen.gap()
-        columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
-        screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
+    fields = {
+        "spent": totals["costText"] if totals["calls"] else "nothing: no model was called",
+        "calls": totals["calls"],
+        "tokens": f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written" if totals["calls"] else "",
+        "eachTurnSaves": f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}",
+    }
+    screen.record(fields)
+    # a cost leaves room for the name of its model; what is left out stands in the total
+    costs: Data = {"cost": lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"])}
+    columns = "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
+    screen.items(data["spent"], f"{columns}, cost:right", **costs)
+    columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
+    screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
     print_cost_days(screen, data["days"])
 
 

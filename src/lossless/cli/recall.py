@@ -313,13 +313,8 @@ def ask(
         if not data["citedIds"]:
             return
         screen.gap()
-        rows = (
-            ("From", ", ".join(data["citedIds"])),
-            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-            ("Asked", ", ".join(data["models"]) or "no model"),
-        )
-        screen.fields(rows)
+        shown = {name: data[name] for name in ("citedIds", "sourceConversationIds", "totalSourceTokens", "truncated")}
+        screen.record(shown | {"models": data["models"] or "no model"})
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:

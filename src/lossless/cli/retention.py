@@ -99,14 +99,8 @@ def backups(invocation: Invocation) -> None:
         "items": list(map(_backup_json, found)),
     }
     if screen := invocation.answer("backups", data):
-        if not data["items"]:
-            screen.line("There are no backups next to the archive. `lcm backup` makes one.")
-            return
-        screen.items(
-            data["items"],
-            "made=madeAt:time, label, size=bytes:bytes, file:key",
-            file=lambda item: Path(item["path"]).name,
-        )
+        none = "There are no backups next to the archive. `lcm backup` makes one."
+        screen.items(data["items"], "made=madeAt:time, label, size=bytes:bytes, file=path:key", none)
         screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
 
 
@@ -177,22 +171,13 @@ def size(invocation: Invocation) -> None:
         found = engine.admin.size()
     data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
     if screen := invocation.answer("size", data):
-        whole = data["databaseBytes"] + data["fileBytes"]
-        screen.title(
-            format_bytes(whole),
-            f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
-        )
-        screen.gap()
-        screen.items(
-            data["rows"],
-            "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
-            share=lambda row: _percent(row["bytes"] / (whole or 1)),
-            ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-        )
+        whole = data["databaseBytes"] + data["fileBytes"] or 1
+        screen.record({name: data[name] for name in ("databaseBytes", "fileBytes")})
+        columns = "what=name:rest, count:count, size=bytes:bytes, share:share, of messages=ofMessages:share"
+        screen.items(data["rows"], columns, share=lambda row: row["bytes"] / whole)
         if not data["isExact"]:
             screen.warn("Texts were counted, not pages: these are estimates.")
         if data["couldGo"]:
-            screen.gap()
             screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
@@ -404,39 +389,26 @@ def print_restore(screen: Screen, data: Data) -> None:
         screen.warn(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.")
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
-
-
 def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
-    if not data["items"] and not data["applied"]:
-        closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
-        screen.line(f"No conversation matches.{closed}")
-    else:
+    closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
+    none = "" if data["items"] or data["applied"] else f"No conversation matches.{closed}"
+    if not none:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         screen.title("Deleted" if data["applied"] else f"{what} would be deleted permanently", what * data["applied"])
-        screen.record(data, "conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed", "isAsked")
-        if not data["applied"]:
-            _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
+    hidden = ("conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed", "isAsked")
+    screen.outcome(data, none=none, how="--yes makes a backup and deletes them.", hidden=hidden)
     if data["inUse"]:
         screen.warn(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.")
 
 
-def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
-    if not data.get("isAsked"):
-        screen.unchanged(how)
-
-
 def print_forget(screen: Screen, data: Data) -> None:
-    if not data["found"]:
-        screen.line("It is nowhere in the archive, nor in a backup next to it.")
-    else:
+    if data["found"]:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten")
-        screen.record(data, "found", "left", "isAsked")
+    none = "" if data["found"] else "It is nowhere in the archive, nor in a backup next to it."
+    how, hidden = "--yes does it; it cannot be undone.", ("found", "left", "isAsked")
+    screen.outcome(data, none=none, how=how, hidden=hidden)
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
-    if not data["applied"]:
-        _print_unchanged(screen, data, "--yes does it; it cannot be undone.")
 
 
 _CHUNK = 1 << 20

@@ -154,9 +154,9 @@ class Screen:
             self.line(none)
             return
         self.record(data, *hidden)
-        if not data["applied"]:
+        if not data["applied"] and not data.get("isAsked"):
             self.unchanged(how)
-        elif done:
+        elif done and data["applied"]:
             self.line(styled(done, "bold green"))
 
     def undo(self, command: str, what: str = "this") -> None:
@@ -231,8 +231,8 @@ class Screen:
     def items(self, items: Sequence[Data], columns: str, none: str = "", **values: Callable[[Data], Any]) -> None:
         """A table of items, or `none` when there are none. `columns` are `title=key:kind, …`; the key may be left out.
 
-        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
-        those of `table`; what is None is blank in a column of the kind `count` or `rest`.
+        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `share`, `time`,
+        `date`, and those of `table`; what is None is blank in a column of the kind `count`, `share` or `rest`.
         """
         if not items:
             if none:
@@ -245,6 +245,7 @@ class Screen:
             "count": lambda value: "" if value is None else f"{value:,}",
             "date": self.date,
             "rest": lambda value: value or "",
+            "share": lambda value: "" if value is None else percent(value),
             "time": self.time,
         }
 
@@ -252,7 +253,7 @@ class Screen:
             value = values[key](item) if key in values else item[key]
             return shown[kind](value) if kind in shown else value
 
-        titles = [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts]
+        titles = [(title, "right" if kind in ("count", "bytes", "share") else kind) for title, _, kind in parts]
         self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
 
     def record(self, data: Data, *hidden: str) -> None:
@@ -380,6 +381,10 @@ def words_of(name: str) -> str:
     ('Messages inserted', 'Tokens')
     """
     return _LABELS.get(name) or re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name).capitalize()
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
 
 
 def message_counts(counts: Data) -> str:

@@ -554,8 +554,9 @@ def print_rewrites(screen: Screen, data: Data) -> None:
     screen.note(f"written by: {data['writer']}")
     if data["calls"]:
         limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
-        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
-        screen.note(takes)
+        screen.note(
+            f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        )
     for item in data["items"]:
         print_diff_lines(screen, item["text"])
         for draft in item["drafts"]:
@@ -570,15 +571,12 @@ def print_rewrites(screen: Screen, data: Data) -> None:
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, is_asked=data["wanted"])
-        refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
-        if refused:
-            count = f"{len(refused)} of {plural(len(item['drafts']), 'summary')}"
-            verb = "stays" if len(refused) == 1 else "stay"
-            screen.warn(f"{count} {verb} as before; why is said above.")
+        if refused := sum(draft["refusal"] is not None for draft in item["drafts"]):
+            count, verb = plural(len(item["drafts"]), "summary"), "stays" if refused == 1 else "stay"
+            screen.warn(f"{refused} of {count} {verb} as before; why is said above.")
         if item["stop"] is not None:
             kept = len(item["done"]["summaryIds"]) if item["done"] else 0
-            stopped = f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: "
-            screen.line(styled(stopped, "yellow"), item["stop"])
+            screen.warn(f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: {item['stop']}")
             rest = f"{item['left']} to go; the same command goes on with these."
             screen.line(f"{plural(kept, 'new text')} in place, {rest}")
     for reason in data.get("blocked", ()):
