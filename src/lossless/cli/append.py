@@ -306,8 +306,7 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
     skipped = Counter(skip.reason[:120] for skip in report.skipped)
     data: Data = {
         "messages": len(window),
-        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id"),
-        "reason": report.blocked,
+        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id", "reason=blocked"),
         "skipped": len(report.skipped),
         "skippedReasons": dict(skipped.most_common(_NAMED)),
     }
@@ -487,8 +486,8 @@ def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> N
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:
-    named = {"conversationId": found.conversation_id, "sessionKey": found.session.key, "sessionId": found.session.id}
-    return named | pick_json(found, "decision", "at", "messages", "beside")
+    names = ("session_key=session.key", "session_id=session.id", "decision", "at", "messages", "beside")
+    return pick_json(found, "conversation_id", *names)
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:

@@ -74,11 +74,9 @@ def compact(
         before = reader.browse.context_tokens(conversation.id)
     done: list[Data] = []
     data: Data = {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
+        **pick_json(conversation, "conversation_id=id", "session_key"),
         "dryRun": dry_run,
-        "budget": decision.budget,
-        "threshold": decision.target_tokens,
+        **pick_json(decision, "budget", "threshold=target_tokens"),
         "passes": done,
     }
     if dry_run:
@@ -133,7 +131,7 @@ def _pass_json(work: Pass) -> Data:
 def _written_json(written: WrittenSummary | None) -> Data:
     if written is None:  # a source that nothing makes smaller stays as it is
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
+    return pick_json(written, "summary_tokens=tokens", "level", "model", "calls", "failure")
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
@@ -195,8 +193,7 @@ def _run_pending(engine: Engine, data: Data, advance: Callable[[int], None], *, 
     done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance(1))
     data["items"] = items = [
         {
-            "conversationId": id_,
-            **pick_json(engine.browse.get(id_), "session_key", "session_id"),
+            **pick_json(engine.browse.get(id_), "conversation_id=id", "session_key", "session_id"),
             **report_json(report),
             "isPaid": not (debt := engine.loop.debt(id_)).pending,
             "nextAttemptAfter": debt.next_attempt_after,
@@ -219,9 +216,9 @@ def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
         items = []
         for id_ in owing:
-            named = pick_json(engine.browse.get(id_), "session_key", "session_id", "active")
+            named = pick_json(engine.browse.get(id_), "conversation_id=id", "session_key", "session_id", "active")
             owed, state = engine.admin.debt(id_)
-            items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
+            items.append(named | {"state": state} | pick_json(owed, *_DEBT_FIELDS))
     due = sum(item["state"] == "due" for item in items)
     data: Data = {"items": items, "due": due}
     if screen := invocation.answer("debt", data):
@@ -636,7 +633,7 @@ def _unfolded(one: BackfillPlan) -> int:
 
 
 def _named(one: BackfillPlan) -> Data:
-    return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+    return pick_json(one.conversation, "conversation_id=id", "session_key")
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:

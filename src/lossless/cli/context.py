@@ -104,7 +104,7 @@ def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
         }
         for one in receipts
     ]
-    data = {"conversationId": conversation.id, **pick_json(conversation, "session_key", "session_id"), "items": items}
+    data = pick_json(conversation, "conversation_id=id", "session_key", "session_id") | {"items": items}
     if screen := invocation.answer("context-history", data):
         screen.title(f"Prompts of conversation {conversation.id}", session_name(data))
         screen.gap()
@@ -140,25 +140,20 @@ def _context_json(
     receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
     items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
-        "conversationId": conversation.id,
-        **pick_json(conversation, "session_key", "session_id", "active"),
-        **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits"),
+        **pick_json(conversation, "conversation_id=id", "session_key", "session_id", "active"),
+        **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits", "tokens_by_kind", "repairs"),
         "stored": {
             "items": found.stored_items,
-            "tokens": decision.stored_tokens,
-            "threshold": decision.target_tokens,
-            "isOver": decision.should_compact,
+            **pick_json(decision, "tokens=stored_tokens", "threshold=target_tokens", "is_over=should_compact"),
         },
         "shares": [
             {"name": lane, "share": share, "aimLow": low, "aimHigh": high}
             for lane, share in receipt.shares.items()
             for low, high in [SHARE_TARGETS.get(lane, (None, None))]
         ],
-        "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
         "notRead": found.not_read,
-        "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
         "history": to_json(engine.browse.context_sizes(conversation.id, _CHANGES)),
     }
 
@@ -287,7 +282,7 @@ def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     closed = conversation.id if fresh.id != conversation.id else None
-    data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
+    data = pick_json(fresh, "conversation_id=id", "session_key", "session_id") | {"closedConversationId": closed}
     if screen := invocation.answer("reset", data):
         going_on = f"Conversation {closed} is closed; {session_name(data)} goes on in conversation {fresh.id}."
         none = f"Conversation {fresh.id} has no messages: it is fresh and stays."

@@ -188,19 +188,11 @@ def _message_json(engine: Engine, message_id: int, what: str = "message") -> Dat
     stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "message": options.row_json(rows[0], whole=True),
-        "format": stored.message.format,
         "entryId": stored.entry_id,
-        "eventKey": stored.message.event_key,
-        "toolCalls": to_json(stored.message.tool_calls),
-        "original": stored.message.original,
-        "standing": {
-            "contextOrdinal": status.ordinal,
-            "summarizedIn": status.leaf_id,
-            "hiddenCause": status.hidden_cause,
-        },
+        **pick_json(stored.message, "format", "event_key", "tool_calls", "original"),
+        "standing": pick_json(status, "context_ordinal=ordinal", "summarized_in=leaf_id", "hidden_cause"),
         "versions": [
-            pick_json(version, "kind", "at")
-            | {"content": version.message.content, "original": version.message.original}
+            pick_json(version, "kind", "at", "content=message.content", "original=message.original")
             for version in engine.browse.versions(message_id)
         ],
     }
@@ -498,15 +490,10 @@ def status(
             "databaseSizeBytes": size,
             "freeBytes": free,
             "walBytes": wal.stat().st_size if wal.exists() else 0,
-            "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
+            "freshTail": pick_json(settings, "count=fresh_tail_count", "max_tokens=fresh_tail_max_tokens"),
             "historyBudgets": [
-                {
-                    "conversationId": id_,
-                    **pick_json(budget, "tokens", "window"),
-                    "beside": budget.overhead + budget.frame,
-                    "reply": budget.reply,
-                    "factor": round(budget.factor, 3),
-                }
+                {"conversationId": id_, **pick_json(budget, "tokens", "window", "reply")}
+                | {"beside": budget.overhead + budget.frame, "factor": round(budget.factor, 3)}
                 for id_, budget in browse.newest_history_budgets(_BUDGETS)
             ],
             "promptCaches": [
@@ -523,12 +510,10 @@ def status(
 def _totals_json(engine: Engine) -> Data:
     totals, depths = engine.browse.totals(), engine.browse.depths()
     return {
-        "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
-        "messages": {
-            "count": totals.counts.messages,
-            "tokens": totals.message_tokens,
-            **pick_json(totals, "earliest_at", "latest_at", "undated"),
-        },
+        "conversations": pick_json(totals.counts, "total=conversations", "active"),
+        "messages": pick_json(
+            totals, "count=counts.messages", "tokens=message_tokens", "earliest_at", "latest_at", "undated"
+        ),
         "summaries": {
             "count": totals.counts.summaries,
             "tokens": sum(depth.tokens for depth in totals.depths),
@@ -537,7 +522,7 @@ def _totals_json(engine: Engine) -> Data:
             "latestAt": max((at for depth in totals.depths if (at := depth.latest_at)), default=None),
             "byDepth": _depths_json(depths),
         },
-        "context": {"items": totals.context_items, "tokens": totals.context_tokens},
+        "context": pick_json(totals, "items=context_items", "tokens=context_tokens"),
         "maintenance": pick_json(totals, "pending", "running", "failed"),
         "largeFiles": {"count": totals.counts.files},
     }

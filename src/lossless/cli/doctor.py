@@ -114,18 +114,13 @@ def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, d
     """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup."""
     with invocation.reader() as engine:
         plans = engine.admin.clean_plans(filter_id)
-    names = ("session_key", "session_id", "active", "newest_at", "messages")
+    names = ("session_key", "session_id", "active", "newest_at", "messages", "bytes=text_bytes")
     items = [
         {
-            "filter": plan.filter_id,
-            "meaning": plan.meaning,
+            **pick_json(plan, "filter=filter_id", "meaning", "bytes"),
             "count": len(plan.conversations),
             "messages": sum(held.messages for held in plan.conversations),
-            "bytes": plan.bytes,
-            "conversations": [
-                {"conversationId": held.id, **pick_json(held, *names), "bytes": held.text_bytes}
-                for held in plan.conversations[:_SHOWN]
-            ],
+            "conversations": [pick_json(held, "conversation_id=id", *names) for held in plan.conversations[:_SHOWN]],
         }
         for plan in plans
     ]

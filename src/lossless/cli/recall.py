@@ -158,19 +158,15 @@ def _check_cursor(cursor: str | None) -> None:
 
 def hit_json(hit: SearchHit) -> Data:
     item: Data = {
-        "id": hit.id,
-        "type": hit.kind,
-        **pick_json(hit, "conversation_id", "created_at", "snippet"),
+        **pick_json(hit, "id", "type=kind", "conversation_id", "created_at", "snippet", "matches"),
         "match": list(hit.matches[0]) if hit.matches else [0, 0],
-        "matches": [list(match) for match in hit.matches],
     }
     if hit.kind == "message":
         version = {} if hit.version is None else {"version": hit.version}
-        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id} | version
+        return item | pick_json(hit, "seq", "role", "summarized_in=summary_id") | version
     if hit.kind == "summary":
-        kind = "condensed" if hit.depth else "leaf"
-        return item | {"summaryId": hit.id, "depth": hit.depth, "kind": kind}
-    return item | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
+        return item | pick_json(hit, "summary_id=id", "depth") | {"kind": "condensed" if hit.depth else "leaf"}
+    return item | pick_json(hit, "file_name=name", "line", "offset")
 
 
 @command("recall")

@@ -138,19 +138,13 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         warnings.clear()
         with invocation.reader() as engine:
             _problems(engine.verify(), warnings)
-    data |= {
-        "applied": True,
-        "previous": None if done.previous is None else str(done.previous),
-        "before": to_json(done.before),
-        "counts": to_json(done.after),
-        "files": done.files,
-        "warnings": len(warnings),
-    }
+    data |= pick_json(done, "previous", "before", "counts=after", "files")
+    data |= {"applied": True, "warnings": len(warnings)}
     invocation.answer("restore", data, view=print_restore)
 
 
 def _backup_json(made: Backup) -> Data:
-    return pick_json(made, "path", "label", "made_at", "bytes") | {"rolling": made.is_rolling}
+    return pick_json(made, "path", "label", "made_at", "bytes", "rolling=is_rolling")
 
 
 def _problems(proof: Verification, warnings: list[str]) -> list[str]:
@@ -218,7 +212,7 @@ def prune(
     data: Data = {
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [{"conversationId": item.id} | pick_json(item, *names) for item in work.chosen[:_LISTED]],
+        "items": [pick_json(item, "conversation_id=id", *names) for item in work.chosen[:_LISTED]],
         "applied": bool(is_real),
         "databaseSizeBytes": database,
         "freeBytes": free,
@@ -275,13 +269,10 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
     data: Data = {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "sessionFile": str(report.path),
+        **pick_json(conversation, "conversation_id=id", "session_key"),
+        **pick_json(report, "session_file=path", "rotated", "reason", "size_before", "size_after", "kept_messages"),
+        **pick_json(report, "dropped_messages", "backup_path=backup", "checkpoint_size"),
         "applied": is_real,
-        **pick_json(report, "rotated", "reason", "size_before", "size_after", "kept_messages", "dropped_messages"),
-        "backupPath": to_json(report.backup),
-        "checkpointSize": report.checkpoint_size,
     }
     none = "" if report.reason is None else f"Not rotated: {report.reason}."
     view = partial(Screen.outcome, none=none, how="The archive keeps all messages. --apply does it.")
@@ -445,15 +436,17 @@ def list_files(
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
-    return {
-        "fileId": file.id,
-        "conversationId": file.conversation_id,
-        "fileName": file.name,
-        "mimeType": file.mime,
-        **pick_json(file, "byte_size", "line_count", "created_at"),
-        "isThere": _is_readable(file, vault),
-        "preview": preview(file.exploration_summary or ""),
-    }
+    names = (
+        "file_id=id",
+        "conversation_id",
+        "file_name=name",
+        "mime_type=mime",
+        "byte_size",
+        "line_count",
+        "created_at",
+    )
+    shown = {"isThere": _is_readable(file, vault), "preview": preview(file.exploration_summary or "")}
+    return pick_json(file, *names) | shown
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
@@ -557,7 +550,7 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "folder": str(vault.root),
         "count": len(orphans),
         "bytes": sum(orphan.size for orphan in orphans),
-        "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
+        "items": [pick_json(one, "file_id", "path", "byte_size=size") for one in orphans],
     }
     none = "" if orphans else f"Every file in {vault.root} has its row, or is younger than an hour."
     view = partial(Screen.outcome, none=none, done="They are deleted.", how="--apply deletes them.")

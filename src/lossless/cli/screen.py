@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import zip_longest
+from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from zoneinfo import ZoneInfo
@@ -75,9 +76,14 @@ def to_json(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-def pick_json(value: DataclassInstance, *names: str) -> Data:
-    """Some fields and properties of a value under JSON's names, in this order."""
-    return {camel_case(name): to_json(getattr(value, name)) for name in names}
+def pick_json(value: object, *names: str) -> Data:
+    """Some fields and properties of a value under JSON's names, in this order; `new=old` gives one another name.
+
+    >>> pick_json(datetime(2026, 3, 1), "this_year=year", "day")
+    {'thisYear': 2026, 'day': 1}
+    """
+    parts = [name.partition("=") for name in names]
+    return {camel_case(new): to_json(attrgetter(old or new)(value)) for new, _, old in parts}
 
 
 def preview(text: str, length: int = PREVIEW_CHARS) -> str:

@@ -125,10 +125,8 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
     chosen = ProxyOptions(*urls, keys, by, window, tools, history=history)
     token, source = load_proxy_token(token_file)
     announced = {
-        **pick_json(chosen, "openai_url", "anthropic_url"),
+        **pick_json(chosen, "openai_url", "anthropic_url", "session_by=by", "history", "window", "tools"),
         "ownKeys": sorted(keys),
-        "sessionBy": chosen.by,
-        **pick_json(chosen, "history", "window", "tools"),
         "tokenSource": source,
         "allowedOrigins": sorted(given["origins"]),
     }

@@ -70,9 +70,8 @@ def transplant(
     """Copy the summaries of one conversation's context to the head of another's."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
-    data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
-    data |= {"messages": len(work.message_ids), "files": len(work.file_ids)}
-    data |= pick_json(work, "tokens_before", "tokens_after")
+    data = pick_json(work, "source_id", "target_id", "roots", "tokens_before", "tokens_after")
+    data |= {"summaries": len(work.summary_ids), "messages": len(work.message_ids), "files": len(work.file_ids)}
     operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 

@@ -186,16 +186,13 @@ def _open_to_look(invocation: Invocation) -> Engine:
 
 def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
     found = sorted(found, key=lambda item: item.status != "error")
-    names = ("status", "messages", "pruned", "conversation_id", "title", "reason", "problems")
+    names = ("path", "session_key=session.key", "session_id=session.id", "status", "messages", "pruned")
+    more = ("conversation_id", "title", "reason", "problems")
     data |= {
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
         "pruned": sum(item.pruned for item in found),
-        "items": [
-            {"path": str(item.path), "sessionKey": item.session.key, "sessionId": item.session.id}
-            | pick_json(item, *names)
-            for item in found[:_LISTED_FILES]
-        ],
+        "items": [pick_json(item, *names, *more) for item in found[:_LISTED_FILES]],
     }
     invocation.answer("import", data, view=print_transcript_import, ok=all(item.status != "error" for item in found))
 
