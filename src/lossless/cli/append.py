@@ -5,11 +5,9 @@ and decisions about transcripts and windows that are held back.
 from __future__ import annotations
 
 import json
-import os
-import stat
 import sys
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import Group, Invocation, command, ignore_progress, is_utf8
+from lossless.cli.commands import F, Group, Invocation, command, ignore_progress, is_utf8
 from lossless.cli.failures import CommandFailed
 from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
@@ -29,6 +27,7 @@ from lossless.ingest import events
 from lossless.ingest.transcripts import fields
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming, JsonObject
+from lossless.model.paths import file_size
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
@@ -164,9 +163,8 @@ def append(
     intake = BatchAppender(session, key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
-        sizes = [_file_size(stream) for _, stream in streams]
-        known = None if None in sizes else sum(size for size in sizes if size)
-        advance = stack.enter_context(invocation.progress("Storing", known, in_bytes=True))
+        total = None if "-" in (files or ("-",)) else sum(file_size(Path(name)) for name in files)
+        advance = stack.enter_context(invocation.progress("Storing", total, in_bytes=True))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
@@ -193,13 +191,11 @@ class BatchAppender:
 
     def data(self) -> Data:
         return {
-            "conversationId": self.conversation_id,
-            "messages": self.messages,
+            **pick_json(self, "conversation_id", "messages", "bad_lines=bad_count"),
             **{name: self.counts[name] for name in _COUNTS},
             "skipped": sum(self.skipped.values()),
             "skippedReasons": dict(self.skipped.most_common(_NAMED)),
-            "badLines": self.bad_count,
-            "bad": [{"file": bad.file, "line": bad.number, "reason": bad.problem} for bad in self.bad],
+            "bad": [pick_json(bad, "file", "line=number", "reason=problem") for bad in self.bad],
         }
 
     @property
@@ -281,13 +277,6 @@ def open_input(name: str) -> Iterator[BinaryIO]:
         raise click.FileError(name, error.strerror or type(error).__name__) from error
     with file:
         yield file
-
-
-def _file_size(stream: BinaryIO) -> int | None:
-    with suppress(OSError, ValueError):
-        found = os.fstat(stream.fileno())
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
-    return None
 
 
 @command("sync")
@@ -377,12 +366,12 @@ def bootstrap(
     invocation.answer("bootstrap", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
-@click.group("transcripts", cls=Group, invoke_without_command=True)
-@click.pass_context
-def transcripts(context: click.Context) -> None:
-    """List what was decided about transcripts, accept one that is held back, or refuse it."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_transcripts)
+def _numbered(metavar: str) -> Callable[[F], F]:
+    """What is decided about has a number, which is in the list; the command gets `number`."""
+    return options.combined(click.argument("number", metavar=metavar, type=options.id_type), options.dry_run)
+
+
+transcripts = Group("transcripts", default="list", help="List transcripts, accept one that is held back, or refuse it.")
 
 
 @command("list", transcripts)
@@ -394,59 +383,51 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
         found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
     data: Data = {"items": to_json(found), "all": every}
     if screen := invocation.answer("transcripts list", data):
-        items = data["items"]
-        if not items:
-            screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
-            return
-        screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
-        for item in items:
+        none = "No transcript was read yet." if every else "No transcript is held back."
+        screen.items(data["items"], f"no.=id, {_DECIDED}, file=path:key", none)
+        for item in data["items"]:
             if item["decision"] == "held":
                 screen.warn(f"{item['id']}: {item['reason']}")
-        if not data["all"]:
+        if data["items"] and not every:
             screen.note("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", transcripts)
-@click.argument("number_", metavar="NUMBER", type=options.id_type)
-@options.dry_run
-def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("NUMBER")
+def accept_transcript(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
-        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
+        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number), None)
         place = asked and (asked.conversation_id, asked.path)  # one decision replaces another
         again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
-        epoch = _held_epoch(waiting, *again[:1] or [number_])
+        epoch = _held_epoch(waiting, *again[:1] or [number])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
     invocation.answer("transcripts accept", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
 @command("refuse", transcripts)
-@click.argument("number_", metavar="NUMBER", type=options.id_type)
-@options.dry_run
-def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("NUMBER")
+def refuse_transcript(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
-        epoch = _held_epoch(engine.transcripts.held(), number_)
+        epoch = _held_epoch(engine.transcripts.held(), number)
         engine.transcripts.refuse(epoch.conversation_id, epoch.path)
     sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
     refused = replace(epoch, decision="refused", reason="someone refused it")
     invocation.answer("transcripts refuse", to_json(refused), view=sentence)
 
 
-def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
-    if found := next((epoch for epoch in waiting if epoch.id == number_), None):
+def _held_epoch(waiting: list[TranscriptDecision], number: int) -> TranscriptDecision:
+    if found := next((epoch for epoch in waiting if epoch.id == number), None):
         return found
     hint = "`lcm transcripts` lists those that are."
-    raise failures.not_found(f"No transcript with number {number_} is held back.", hint=hint, id=number_)
+    raise failures.not_found(f"No transcript with number {number} is held back.", hint=hint, id=number)
 
 
-@click.group("quarantine", cls=Group, invoke_without_command=True)
-@click.pass_context
-def quarantine(context: click.Context) -> None:
-    """List windows that had nothing in common with their session, accept one as its conversation, or refuse it."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_quarantine)
+quarantine = Group(
+    "quarantine", default="list", help="List unrelated windows, accept one as its session's, or refuse it."
+)
 
 
 @command("list", quarantine)
@@ -456,31 +437,28 @@ def list_quarantine(invocation: Invocation) -> None:
         found = engine.transcripts.quarantined()
     data: Data = {"items": [_quarantine_json(one) for one in found]}
     if screen := invocation.answer("quarantine list", data):
-        columns = f"{_DECIDED}, next to=neighbour:rest, session:key"
-        values = {"neighbour": lambda item: item["beside"], "session": session_name}
-        screen.items(data["items"], columns, "Nothing is quarantined.", **values)
+        columns = f"{_DECIDED}, next to=beside:rest, session:key"
+        screen.items(data["items"], columns, "Nothing is quarantined.", session=session_name)
         if data["items"]:
             screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=options.id_type)
-@options.dry_run
-def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("CONVERSATION")
+def accept_quarantined(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
-        found = engine.transcripts.accept_quarantined(number_)
+        found = engine.transcripts.accept_quarantined(number)
     sentence = "Conversation {id} is the active one of its session now."
     invocation.answer("quarantine accept", to_json(found), view=sentence)
 
 
 @command("refuse", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=options.id_type)
-@options.dry_run
-def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("CONVERSATION")
+def refuse_quarantined(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
-        found = engine.transcripts.refuse_quarantined(number_)
+        found = engine.transcripts.refuse_quarantined(number)
     sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
     invocation.answer("quarantine refuse", _quarantine_json(found), view=sentence)
 

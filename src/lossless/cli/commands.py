@@ -368,9 +368,17 @@ def command(name: str, group: click.Group | None = None, **more: Any) -> Callabl
 class Group(Command, click.Group):
     command_class = Command
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Any, default: str = "", **more: Any) -> None:
+        """A group; with the name of a command, that is what it does when none is named."""
+        self.default = default
         defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
-        super().__init__(*args, **(defaults | more))
+        alone: Data = {"invoke_without_command": True, "callback": self._run_default} if default else {}
+        super().__init__(*args, **(defaults | alone | more))
+
+    def _run_default(self) -> None:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            context.invoke(self.commands[self.default])
 
     @property
     def synonyms(self) -> dict[str, str]:

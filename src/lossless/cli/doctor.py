@@ -196,18 +196,14 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
     total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
-    data: Data = {
-        "damaged": list(damaged),
-        "lostMessages": drift.lost_count,
-        "goneMessages": drift.gone_count,
-        "staleSummaries": len(drift.stale_summaries),
-        "goneSummaries": drift.gone_summaries,
-        "unindexed": unindexed,
-        "losslessClawLost": drift.upstream_lost,
-        "all": anew,
-        "applied": is_real,
-        "done": None,
-    }
+    names = (
+        "lost_messages=lost_count",
+        "gone_messages=gone_count",
+        "gone_summaries",
+        "lossless_claw_lost=upstream_lost",
+    )
+    data: Data = {"damaged": list(damaged), **pick_json(drift, *names), "unindexed": unindexed, "all": anew}
+    data |= {"staleSummaries": len(drift.stale_summaries), "all": anew, "applied": is_real, "done": None}
     if is_real:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
@@ -300,8 +296,7 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             sizes, backup, counts = adopt_archive(invocation.file_path, datetime.now(UTC), advance)
         data |= {
             "applied": True,
-            "databaseSizeBytes": sizes.size_after,
-            "sizeBefore": sizes.size_before,
+            **pick_json(sizes, "database_size_bytes=size_after", "size_before"),
             "bytesFreed": sizes.size_before - sizes.size_after,
             "backupPath": str(backup),
             "backupBytes": backup.stat().st_size,
