@@ -105,7 +105,7 @@ def test_every_long_help_belongs_to_a_command() -> None:
 
     shown = set(texts(cli))
     for name, text in sections("help.txt").items():
-        assert any(one.endswith(text) for one in shown), name
+        assert any(text in one for one in shown), name
 
 
 def test_help_says_how_a_command_is_called(lcm: Lcm) -> None:

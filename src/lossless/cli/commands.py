@@ -300,8 +300,8 @@ class Command(click.Command):
     @property
     def help(self) -> str | None:
         """What it does: the docstring of its function, and what `help.txt` says under the name of the function."""
-        more, name = sections("help.txt"), getattr(self.callback, "__name__", "")
-        texts = (self._first_help, more.get(name) or more.get(f"{name} {self.name}"))
+        more, name = sections("help.txt"), getattr(self.callback, "__name__", self.name)
+        texts = (self._first_help, more.get(f"{name} {self.name}"), more.get(str(name)))
         return "\n\n".join(filter(None, texts)) or None
 
     @help.setter

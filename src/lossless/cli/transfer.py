@@ -70,33 +70,20 @@ class _ImportGroup(Group):
             self.params = []
 
 
-import_ = _ImportGroup(
-    "import",
-    help="""Bring in transcripts of other programs, and archives.
+import_ = _ImportGroup("import", help="Bring in transcripts of other programs, and archives.")
 
-    With PATH, a file or a folder, the kind is detected, and what is new is stored at once. Without PATH, it lists what
-    the programs on this machine have stored, and imports it when you agree. A second import adds only what is new.
-
-    With the name of a kind, as in earlier versions, nothing is stored without --apply.""",
-)
-
-#: Kinds of transcripts: their line in the help, and where they are; most are kept where they can be found.
+#: Kinds of transcripts, with their line in the help.
 _TRANSCRIPTS = {
-    "openclaw": ("OpenClaw's session files.", "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions"),
-    "claude-code": ("Claude Code's projects and sessions.", "Claude Code projects, such as ~/.claude/projects"),
-    "codex": ("Codex rollouts.", "Codex rollouts, such as ~/.codex/sessions"),
-    "pi": ("pi's sessions.", "pi sessions, such as ~/.pi/agent/sessions"),
-    "opencode": (
-        "OpenCode's sessions.",
-        "OpenCode's database, such as ~/.local/share/opencode, or a file of `opencode export`",
-    ),
-    "gemini": ("Gemini CLI's sessions.", "Gemini CLI sessions, such as ~/.gemini/tmp"),
-    "jsonl": (
-        "Messages as JSON lines or arrays.",
-        "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
-    ),
-    "chatgpt": ("A ChatGPT export.", "a ChatGPT export, conversations.json"),
+    "openclaw": "OpenClaw's session files.",
+    "claude-code": "Claude Code's projects and sessions.",
+    "codex": "Codex rollouts.",
+    "pi": "pi's sessions.",
+    "opencode": "OpenCode's sessions.",
+    "gemini": "Gemini CLI's sessions.",
+    "jsonl": "Messages as JSON lines or arrays.",
+    "chatgpt": "A ChatGPT export.",
 }
+#: Kinds that no program keeps at a place of its own.
 _WITHOUT_PLACE = ("jsonl", "chatgpt")
 _ABOUT_SINCE = "Only files that changed since then: 2026-07-01, yesterday, 30d."
 #: How many conversations an answer holds, and how many of them a person sees; the others are counted.
@@ -105,11 +92,11 @@ _LISTED_FILES, _SHOWN_FILES = 200, 20
 _LISTED_WARNINGS = 100
 
 
-def _transcript_command(kind: str, short_help: str, place: str) -> None:
-    @command(kind, import_, help=f"Store transcripts as conversations: {place}.", short_help=short_help)
-    @click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=kind in _WITHOUT_PLACE, type=click.Path(path_type=Path)
-    )
+def _transcript_command(kind: str) -> None:
+    needs_path, path = kind in _WITHOUT_PLACE, click.Path(path_type=Path)
+
+    @command(kind, import_, short_help=_TRANSCRIPTS[kind])
+    @click.argument("paths", metavar="PATH...", nargs=-1, required=needs_path, type=path)
     @options.when_option("--since", _ABOUT_SINCE, "TIME")
     @options.number("--limit", help="At most this many files, the oldest first.")
     @options.flag("--apply", "is_real", help="Store them; without this, only show what would be stored.")
@@ -150,7 +137,7 @@ def _transcript_command(kind: str, short_help: str, place: str) -> None:
 
 
 for _kind in TRANSCRIPT_KINDS:
-    _transcript_command(_kind, *_TRANSCRIPTS[_kind])
+    _transcript_command(_kind)
 
 
 def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Path, ...]:
@@ -234,11 +221,11 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.note("`lcm prune -s KEY --include-active` deletes one of them again.")
 
 
-#: Archives of other kinds: what looks at one before anything is made, and what merges it into ours.
-_ARCHIVES: dict[str, tuple[Callable[[str], Any], Callable[..., Any]]] = {
-    "archive": (check_archive, import_archive),
-    "lossless-claw": (check_lossless_claw, import_lossless_claw),
-    "remnic": (check_remnic_source, import_remnic),
+#: Archives of other kinds: what looks at one before anything is made, what merges it into ours, a line for the help.
+_ARCHIVES: dict[str, tuple[Callable[[str], Any], Callable[..., Any], str]] = {
+    "lossless-claw": (check_lossless_claw, import_lossless_claw, "A lossless-claw database, or another archive."),
+    "remnic": (check_remnic_source, import_remnic, "Remnic's own archive."),
+    "archive": (check_archive, import_archive, "A file of `lcm export archive`."),
 }
 #: What is left to do once everything is over.
 _DROP_PLUGIN = (
@@ -261,10 +248,10 @@ def _sessions_option(*names: str) -> Callable[[F], F]:
     )
 
 
-def _archive_command(kind: str, short_help: str) -> None:
+def _archive_command(kind: str) -> None:
     in_folder = "The folder of the source's large files, if not next to it."
 
-    @command(kind, import_, short_help=short_help)
+    @command(kind, import_, short_help=_ARCHIVES[kind][2])
     @click.argument("source", metavar="SRC", type=text_type)
     @options.gathered(
         "how",
@@ -278,16 +265,15 @@ def _archive_command(kind: str, short_help: str) -> None:
         _import_source(invocation, source, kind, how, is_verified=is_verified)
 
 
-_archive_command("lossless-claw", "A lossless-claw database, or another archive.")
-_archive_command("remnic", "Remnic's own archive.")
-_archive_command("archive", "A file of `lcm export archive`.")
+for _kind in _ARCHIVES:
+    _archive_command(_kind)
 
 
 def _import_source(
     invocation: Invocation, source: str, kind: str, how: TransferOptions, *, is_verified: bool = False, name: str = ""
 ) -> None:
     """Merge an archive, which is looked at before anything is made; a dry run opens ours for reading."""
-    check, bring = _ARCHIVES[kind]
+    check, bring, _ = _ARCHIVES[kind]
     found = check(source)
     problems: list[str] = []
     with (
