@@ -437,8 +437,9 @@ def list_quarantine(invocation: Invocation) -> None:
         found = engine.transcripts.quarantined()
     data: Data = {"items": [_quarantine_json(one) for one in found]}
     if screen := invocation.answer("quarantine list", data):
-        columns = f"{_DECIDED}, next to=beside:rest, session:key"
-        screen.items(data["items"], columns, "Nothing is quarantined.", session=session_name)
+        columns = f"{_DECIDED}, next to=neighbour:rest, session:key"
+        values = {"neighbour": lambda item: item["beside"], "session": session_name}
+        screen.items(data["items"], columns, "Nothing is quarantined.", **values)
         if data["items"]:
             screen.note("`lcm quarantine accept NO` makes one the session's conversation, `refuse NO` hides it.")
 

@@ -403,7 +403,7 @@ def _agent_commands(name: str, about: str) -> None:
         if doctor:
             again = f"lcm connect {name}{f' --project {project}' if project else ''}"
             checks = check_setup(host, places, again, invocation.file_path)
-            listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
+            listed = [pick_json(one, "name", "ok", "said=detail") | {"hint": one.hint or None} for one in checks]
             view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
             data = {"host": name, "checks": listed}
             invocation.answer("install.doctor", data, view=view, ok=all(check.ok for check in checks))
