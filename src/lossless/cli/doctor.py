@@ -196,13 +196,8 @@ def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
     total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
-    names = (
-        "lost_messages=lost_count",
-        "gone_messages=gone_count",
-        "gone_summaries",
-        "lossless_claw_lost=upstream_lost",
-    )
-    data: Data = {"damaged": list(damaged), **pick_json(drift, *names), "unindexed": unindexed, "all": anew}
+    lost = pick_json(drift, "lost_messages=lost_count", "gone_messages=gone_count", "gone_summaries")
+    data: Data = {"damaged": list(damaged), **lost, "losslessClawLost": drift.upstream_lost, "unindexed": unindexed}
     data |= {"staleSummaries": len(drift.stale_summaries), "all": anew, "applied": is_real, "done": None}
     if is_real:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:

@@ -436,17 +436,9 @@ def list_files(
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
-    names = (
-        "file_id=id",
-        "conversation_id",
-        "file_name=name",
-        "mime_type=mime",
-        "byte_size",
-        "line_count",
-        "created_at",
-    )
+    names = ("file_id=id", "conversation_id", "file_name=name", "mime_type=mime", "byte_size", "line_count")
     shown = {"isThere": _is_readable(file, vault), "preview": preview(file.exploration_summary or "")}
-    return pick_json(file, *names) | shown
+    return pick_json(file, *names, "created_at") | shown
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
