@@ -26,7 +26,7 @@ from lossless.llm.completion import Prompt, archive_price, format_cost, list_pri
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.settings import to_config
+from lossless.settings import SETTINGS, to_config
 from lossless.settings.load import (
     ProcessEnvironment,
     closest_name,
@@ -62,13 +62,8 @@ def show_settings(invocation: Invocation) -> None:
         "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
     }
     if screen := invocation.answer("config.show", data):
-        sources = data["sources"]
-        rows: list[tuple[str, str, str]] = []
-        for group, value in data["effective"].items():
-            inner = value if isinstance(value, dict) else {"": value}
-            for name, item in inner.items():
-                path = f"{group}.{name}" if name else group
-                rows.append((path, _json(item), sources.get(path, "")))
+        values = {one.key: _setting_json(one.dump(getattr(loaded.settings, one.attribute))) for one in SETTINGS}
+        rows = [(key, _json(value), data["sources"].get(key, "")) for key, value in values.items()]
         screen.table(("setting", ("value", "rest"), "from"), rows)
         for warning in data["diagnostics"]:
             screen.line(styled(f"{warning['name']} ", "yellow"), f"{warning['message']} (from {warning['source']})")

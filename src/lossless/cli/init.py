@@ -40,8 +40,6 @@ _FIRST_BYTES = 1_000_000
 _HOSTS = {"claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw"}
 _CONNECT = "Connect {}, so that every message is kept and can be recalled?"
 _CONNECT_OPENCLAW = "Make lossless OpenClaw's context engine (restart its gateway afterwards)?"
-#: Connecting these replaces something that works, so it is done only on request.
-_NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
 
 
@@ -154,8 +152,7 @@ def init(
         hint = "Give --yes to take the defaults, or --dry-run to see them."
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
     setup = _Setup(invocation, asks=asks)
-    setup.may_import, setup.model, setup.dry_run = not no_import, model or "", dry_run
-    setup.hosts = hosts
+    setup.may_import, setup.model, setup.dry_run, setup.hosts = not no_import, model or "", dry_run, hosts
     setup.run()
 
 
@@ -233,7 +230,7 @@ class _Setup:
             question = _CONNECT_OPENCLAW if host == "openclaw" else _CONNECT.format(name)
             if all(file["change"] == "unchanged" for file in files):
                 self._say(f"{name} is connected already.")
-            elif self.hosts or self._ask(question, default=host not in _NOT_BY_DEFAULT):
+            elif self.hosts or self._ask(question, default=host != "openclaw"):  # replaces something that works
                 chosen.append(host)
         return chosen
 

@@ -428,22 +428,15 @@ def repair(
     if everything and summary_ids:
         raise options.usage_error("--summary is for the summaries of one conversation; with --all there are others.")
     with invocation.reader() as engine:
-        plans, more = plan_repairs(engine, target, budget, summary_ids)
-    if how.is_real and more["blocked"] and not is_confirmed:
-        message = f"The repair needs --confirm: {'; '.join(more['blocked'])}."
-        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
-    emit_rewrites(invocation, "repair", plans, how, more)
-
-
-def plan_repairs(
-    engine: Engine, target: ConversationTarget | None, budget: int | None, summary_ids: tuple[str, ...]
-) -> tuple[list[RewritePlan], Data]:
-    """Plans for one conversation or all, how many summaries are broken in which way, and reasons to look first."""
-    ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
-    found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
+        ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
+        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     kinds = Counter(str(one.reason) for plan, _ in found for one in plan.targets)
     blocked = [reason for _, reasons in found for reason in reasons]
-    return [plan for plan, _ in found], {"kinds": dict(kinds), "blocked": blocked}
+    if how.is_real and blocked and not is_confirmed:
+        message = f"The repair needs --confirm: {'; '.join(blocked)}."
+        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
+    more = {"kinds": dict(kinds), "blocked": blocked}
+    emit_rewrites(invocation, "repair", [plan for plan, _ in found], how, more)
 
 
 _NAME = click.Choice(templates.TEMPLATE_NAMES)
