@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.settings.declared import SETTINGS
 from lossless.settings.load import RETIRED_KEYS
-from lossless.settings.page import write_page
+from lossless.settings.page import setting_texts, write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -29,10 +28,16 @@ _COLUMNS = ("Key", "Type", "Default", "Allowed", "Environment", "Meaning")
 
 
 def settings_page() -> str:
-    sections = [
-        f"## {title}\n\n{about}\n\n{_table(_COLUMNS, map(_row, settings))}"
-        for (title, about), settings in groupby(SETTINGS, key=lambda setting: setting.section)
-    ]
+    by_key = {setting.key: setting for setting in SETTINGS}
+    rows: dict[str, list[tuple[str, ...]]] = {}
+    heading = ""
+    for name, (about, _) in setting_texts().items():
+        if name in by_key:
+            rows[heading].append(_row(by_key[name]))
+        else:
+            heading = f"## {name}\n\n{about}"
+            rows[heading] = []
+    sections = [f"{heading}\n\n{_table(_COLUMNS, settings)}" for heading, settings in rows.items()]
     paths = _table(("Variable", "Meaning"), [(_code(name), about) for name, about in PATH_VARIABLES.items()])
     text = Path(__file__).with_suffix(".md").read_text(encoding="utf-8")
     return text.replace("{sections}", "\n".join(sections)).replace("{names}", _old_names()).replace("{paths}", paths)
@@ -44,14 +49,15 @@ def main(arguments: list[str]) -> int:
 
 
 def _row(setting: Setting) -> tuple[str, ...]:
-    meaning = f"*ours* · {setting.help}" if setting.ours else setting.help
+    about = setting_texts()[setting.key][0]
+    meaning = f"*ours* · {about}" if setting.ours else about
     key = "environment only" if setting.env_only else _code(setting.key)
     return (key, setting.kind.word, _default(setting), _allowed(setting), _code(setting.env), meaning)
 
 
 def _default(setting: Setting) -> str:
-    if setting.derived:
-        return setting.derived
+    if derived := setting_texts()[setting.key][1]:
+        return derived
     value = setting.dump(setting.default)
     if isinstance(value, bool):
         return _code(str(value).lower())
@@ -82,7 +88,7 @@ def _old_names() -> str:
         for setting in SETTINGS
         for alias in setting.aliases
     ]
-    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.help}") for item in RETIRED_KEYS]
+    rows += [(_code(item.key), _code(item.env), f"accepted, without effect: {item.no_effect}") for item in RETIRED_KEYS]
     return "## Other and old names\n\n" + _table(("Key", "Environment", "What it is"), rows)
 
 

@@ -13,12 +13,15 @@ import click
 import pytest
 
 import lossless
+from lossless.cli.commands import sections
 from lossless.cli.main import cli
 from lossless.cli.reference import write_reference_page as write_page
 
 from .conftest import said
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from .conftest import Lcm
 
 LCM = [sys.executable, "-W", "error", "-m", "lossless.cli.main"]
@@ -89,6 +92,20 @@ def test_the_list_of_commands_says_what_each_is(lcm: Lcm) -> None:
     shown = " ".join(lcm("--help").out.split())
     for name, entry in cli.entries.items():
         assert f"{name} {entry.help}" in shown
+
+
+def test_every_long_help_belongs_to_a_command() -> None:
+    def texts(command: click.Command) -> Iterator[str]:
+        yield command.help or ""
+        if isinstance(command, click.Group):
+            context = click.Context(command)
+            inner = (*command.commands, *getattr(command, "entries", ()), *getattr(command, "old_spellings", ()))
+            for found in filter(None, (command.get_command(context, name) for name in inner)):
+                yield from texts(found)
+
+    shown = set(texts(cli))
+    for name, text in sections("help.txt").items():
+        assert any(text in one for one in shown), name
 
 
 def test_help_says_how_a_command_is_called(lcm: Lcm) -> None:

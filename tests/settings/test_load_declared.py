@@ -13,6 +13,7 @@ import pytest
 from lossless.errors import BadInput, BadSetting
 from lossless.settings import SETTINGS, ContextThresholdOverride, ModelPrice, Route, Settings
 from lossless.settings.load import RETIRED_KEYS, key_spellings, settings_by_key
+from lossless.settings.page import setting_texts
 from lossless.settings.setting import Flag, Setting, camel_case, mask_passwords, snake_case
 from scripts.settings_page import PATH_VARIABLES
 
@@ -129,18 +130,20 @@ def test_bounds_are_the_references() -> None:
 @pytest.mark.parametrize("setting", SETTINGS, ids=lambda setting: setting.key)
 def test_each_setting_is_complete(setting: Setting) -> None:
     assert setting.attribute == snake_case(setting.key).replace(".", "_")
-    assert setting.help.endswith(".")
-    assert setting.help[0].isupper() or setting.help.startswith(("`", "re2"))
+    about, derived = setting_texts()[setting.key]
+    assert about.endswith(".")
+    assert about[0].isupper() or about.startswith(("`", "re2"))
     assert setting.env or setting.key == "contextThresholdOverrides"
     assert setting.kind.sentence
     assert setting.kind.schema()["type"]
     if setting.default in (None, 0):
-        assert setting.derived or setting.default is False
+        assert derived or setting.default is False
     if isinstance(setting.kind, Flag):
         assert setting.kind.default is setting.default
 
 
 def test_a_field_is_its_declaration() -> None:
+    assert [name for name in setting_texts() if name[0].islower()] == [setting.key for setting in SETTINGS]
     assert [item.name for item in fields(Settings)] == [setting.attribute for setting in SETTINGS]
 
 

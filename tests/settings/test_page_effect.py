@@ -39,8 +39,8 @@ def test_what_changes_nothing_says_so_wherever_it_is_described() -> None:
     shown, hints = settings_page(), manifest_schema()["uiHints"]
     for retired in RETIRED_KEYS:
         (row,) = (line for line in shown.splitlines() if line.startswith(f"| `{retired.key}` |"))
-        assert f"accepted, without effect: {retired.help} |" in row
-        assert hints[retired.key]["help"] == f"Accepted, without effect: {retired.help}."
+        assert f"accepted, without effect: {retired.no_effect} |" in row
+        assert hints[retired.key]["help"] == f"Accepted, without effect: {retired.no_effect}."
 
 
 def test_settings_and_what_changes_nothing_are_apart() -> None:

@@ -5,11 +5,9 @@ and decisions about transcripts and windows that are held back.
 from __future__ import annotations
 
 import json
-import os
-import stat
 import sys
 from collections import Counter
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from itertools import chain
@@ -18,22 +16,22 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Group, Invocation, command, dry_run_option, id_type, number_option, text_type
+from lossless.cli import failures, options
+from lossless.cli.commands import F, Group, Invocation, command, ignore_progress, is_utf8
 from lossless.cli.failures import CommandFailed
-from lossless.cli.options import LAST, LIVE, ConversationTarget, gathered, session_key_option, usage_error
+from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.errors import BadMessage, LosslessError
 from lossless.formats.reading import json_name
 from lossless.ingest import events
+from lossless.ingest.transcripts import fields
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming, JsonObject
-from lossless.model.times import from_epoch, parse_time
+from lossless.model.paths import file_size
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
-    from datetime import datetime
 
     from lossless.engine import Engine
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
@@ -58,10 +56,13 @@ class InputLine:
 
 
 def read_lines(
-    stream: BinaryIO, file: str | None, advance: Callable[[int], None] | None = None, *, longest: int = MAX_LINE_BYTES
+    stream: BinaryIO,
+    file: str | None,
+    advance: Callable[[int], None] = ignore_progress,
+    *,
+    longest: int = MAX_LINE_BYTES,
 ) -> Iterator[InputLine]:
     """Each line of a stream that is not blank; one that is longer than `longest` bytes is not read into memory."""
-    advance = advance or (lambda _: None)
     number = 0
     while raw := stream.readline(longest + 1):
         number += 1
@@ -108,32 +109,13 @@ def unwrap(value: Any) -> Incoming | JsonObject:
     inner = value.get("message")
     if not isinstance(inner, dict) or "role" in value:
         return value
-    return Incoming(inner, _entry_id(value.get("id")), _timestamp(value.get("timestamp")))
-
-
-def _entry_id(value: Any) -> str | None:
-    if value is None:
-        return None
-    if type(value) is int:
-        return str(value)
-    if not isinstance(value, str) or not value.strip():
-        raise ValueError("its id must be a text or a number")
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        raise ValueError("its id is not valid Unicode") from None
-    return value
-
-
-def _timestamp(value: Any) -> datetime | None:
-    if value is None:
-        return None
-    with suppress(ValueError, OverflowError, OSError):
-        if isinstance(value, str):
-            return parse_time(value)
-        if type(value) in (int, float):
-            return from_epoch(value)
-    raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
+    entry_id, written = value.get("id"), value.get("timestamp")
+    entry_id = str(entry_id) if type(entry_id) is int else entry_id
+    if entry_id is not None and not (isinstance(entry_id, str) and entry_id.strip() and is_utf8(entry_id)):
+        raise ValueError("its id must be a number, or a text of valid Unicode")
+    if (at := fields.time(written)) is None and written is not None:
+        raise ValueError("its timestamp must be an ISO-8601 time or a number of seconds or milliseconds")
+    return Incoming(inner, entry_id, at)
 
 
 #: A batch is stored early when its lines are longer than this together.
@@ -145,29 +127,29 @@ _COUNTS = ("stored", "replayed", "stamped", "revised", "likely", "ambiguous")
 
 def _session(session_key: str | None, session_id: str | None) -> Session:
     if session_key is None and session_id is None:
-        raise usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
-    if session_key in (LAST, LIVE):
+        raise options.usage_error("Say whose messages these are: -s KEY, --session-id, or both.")
+    if session_key in (options.LAST, options.LIVE):
         with click.get_current_context().ensure_object(Invocation).reader() as engine:
             return ConversationTarget(name=session_key).need(engine).session
     return Session(key=session_key, id=session_id)
 
 
 #: Options that say whose messages they are, of which one is needed; the command gets `session`.
-session_options = gathered(
+session_options = options.gathered(
     "session",
     _session,
-    session_key_option("The session key: any name, which may be new, or @last or @live."),
-    click.option("--session-id", type=text_type, help="The host's id of this run."),
+    options.session_key_option("The session key: any name, which may be new, or @last or @live."),
+    options.text("--session-id", help="The host's id of this run."),
 )
 
 
 @command("append")
 @click.argument("files", nargs=-1, type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @session_options
-@click.option("--key", type=text_type, help="A name for this batch; a batch with a known name is not stored again.")
-@number_option("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
-@click.option("--skip-bad", is_flag=True, help="Skip lines without a message, and count them.")
-@dry_run_option
+@options.text("--key", help="A name for this batch; a batch with a known name is not stored again.")
+@options.number("--batch", maximum=100_000, default=1000, help="Messages per transaction.")
+@options.flag("--skip-bad", help="Skip lines without a message, and count them.")
+@options.dry_run
 def append(
     invocation: Invocation,
     files: tuple[str, ...],
@@ -177,21 +159,12 @@ def append(
     skip_bad: bool,
     dry_run: bool,
 ) -> None:
-    """Store new messages from FILES, or from standard input: JSON lines, one message per line.
-
-    A message may have any format that lossless knows (OpenAI chat and responses, Anthropic, OpenClaw, plain role
-    and content). {"message": …, "id": …, "timestamp": …} around it gives it the host's entry id and its time; a message
-    whose id is stored already is not stored again.
-
-    A line without a message stops the command with exit code 2; the lines before it are stored. With --key the whole
-    input is one batch: all of it is stored, or nothing.
-    """
+    """Store new messages from FILES, or from standard input: JSON lines, one message per line."""
     intake = BatchAppender(session, key, batch, skip_bad, dry_run)
     with ExitStack() as stack:
         streams = [(None if name == "-" else name, stack.enter_context(open_input(name))) for name in files or ("-",)]
-        sizes = [_file_size(stream) for _, stream in streams]
-        known = None if None in sizes else sum(size for size in sizes if size)
-        advance = stack.enter_context(invocation.progress("Storing", known, in_bytes=True))
+        total = None if "-" in (files or ("-",)) else sum(file_size(Path(name)) for name in files)
+        advance = stack.enter_context(invocation.progress("Storing", total, in_bytes=True))
         lines = chain.from_iterable(read_lines(stream, name, advance) for name, stream in streams)
         engine = stack.enter_context(invocation.engine(dry_run=dry_run))
         intake.run(engine, lines)
@@ -218,13 +191,11 @@ class BatchAppender:
 
     def data(self) -> Data:
         return {
-            "conversationId": self.conversation_id,
-            "messages": self.messages,
+            **pick_json(self, "conversation_id", "messages", "bad_lines=bad_count"),
             **{name: self.counts[name] for name in _COUNTS},
             "skipped": sum(self.skipped.values()),
             "skippedReasons": dict(self.skipped.most_common(_NAMED)),
-            "badLines": self.bad_count,
-            "bad": [{"file": bad.file, "line": bad.number, "reason": bad.problem} for bad in self.bad],
+            "bad": [pick_json(bad, "file", "line=number", "reason=problem") for bad in self.bad],
         }
 
     @property
@@ -258,7 +229,7 @@ class BatchAppender:
                 self._add_bad(line)
                 continue
             if len(pending) == self.batch:
-                raise usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
+                raise options.usage_error(f"--key names one batch, and the input is longer than --batch {self.batch}.")
             pending.append(line)
             size += line.size
             if self.key is None and (len(pending) == self.batch or size >= _BATCH_BYTES):
@@ -308,23 +279,14 @@ def open_input(name: str) -> Iterator[BinaryIO]:
         yield file
 
 
-def _file_size(stream: BinaryIO) -> int | None:
-    with suppress(OSError, ValueError):
-        found = os.fstat(stream.fileno())
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
-    return None
-
-
 @command("sync")
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True), default="-")
 @session_options
-@click.option("--key", type=text_type, help="A name for this window; a window with a known name is not stored again.")
-@dry_run_option
+@options.text("--key", help="A name for this window; a window with a known name is not stored again.")
+@options.dry_run
 def sync(invocation: Invocation, file: str, session: Session, key: str | None, dry_run: bool) -> None:
-    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard input.
-
-    The window is the host's whole current list. The same window again changes nothing. Messages that the host has
-    dropped stay stored and leave the context. A window that cannot be read is not stored at all.
+    """Store the new messages of a whole window: a JSON array of messages, or JSON lines, from FILE or standard
+    input.
     """
     with open_input(file) as stream:
         window = read_window(stream)
@@ -333,8 +295,7 @@ def sync(invocation: Invocation, file: str, session: Session, key: str | None, d
     skipped = Counter(skip.reason[:120] for skip in report.skipped)
     data: Data = {
         "messages": len(window),
-        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id"),
-        "reason": report.blocked,
+        **pick_json(report, "conversation_id", *_COUNTS, "abandoned", "cause", "quarantine_id", "reason=blocked"),
         "skipped": len(report.skipped),
         "skippedReasons": dict(skipped.most_common(_NAMED)),
     }
@@ -372,17 +333,14 @@ def print_arrivals(screen: Screen, data: Data) -> None:
         "likely": "were matched by likeness",
         "ambiguous": "could not be told from a replay and count as one",
     }
-    for name, meaning in meanings.items():
-        if data[name]:
-            screen.line(f"  {data[name]:,} {meaning}")
+    screen.counts(data, meanings)
     for reason, count in data["skippedReasons"].items():
         screen.line(styled(f"  {count:,} not kept: ", "yellow"), reason)
     if data.get("badLines"):
         screen.warn(f"  {plural(data['badLines'], 'line')} left out:")
         for bad in data["bad"]:
             screen.line(f"    {InputLine(bad['file'], bad['line']).where()}: {bad['reason']}")
-    if data.get("abandoned"):
-        screen.line(f"  {plural(data['abandoned'], 'message')} left the context: the host went on differently")
+    screen.counts(data, {"abandoned": "left the context: the host went on differently"}, "message")
     if data.get("quarantineId") is not None:
         screen.warn(f"  {data['reason']}")
     elif data.get("cause") == "disjoint":
@@ -390,7 +348,7 @@ def print_arrivals(screen: Screen, data: Data) -> None:
 
 
 _NOT_STORED = ("held", "failed")
-again_option = click.option("--again", is_flag=True, help="Also bring back what was deleted with `lcm prune`.")
+again_option = options.flag("--again", help="Also bring back what was deleted with `lcm prune`.")
 
 
 @command("bootstrap")
@@ -398,30 +356,26 @@ again_option = click.option("--again", is_flag=True, help="Also bring back what 
 @session_options
 @click.option("--kind", metavar="KIND", help="openclaw, claude-code, codex, pi, gemini …; else it is detected.")
 @again_option
-@dry_run_option
+@options.dry_run
 def bootstrap(
     invocation: Invocation, file: Path, session: Session, kind: str | None, again: bool, dry_run: bool
 ) -> None:
-    """Store the new messages of a transcript; the same transcript again changes nothing.
-
-    Where possible, only the end of the file is read. A transcript that has nothing in common with the session's stored
-    messages is held back in a quarantined conversation; `lcm session transcripts` shows it.
-    """
+    """Store the new messages of a transcript; the same transcript again changes nothing."""
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.bootstrap(session, file.absolute(), kind=kind, again=again)
     invocation.answer("bootstrap", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
-@click.group("transcripts", cls=Group, invoke_without_command=True)
-@click.pass_context
-def transcripts(context: click.Context) -> None:
-    """List what was decided about transcripts, accept one that is held back, or refuse it."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_transcripts)
+def _numbered(metavar: str) -> Callable[[F], F]:
+    """What is decided about has a number, which is in the list; the command gets `number`."""
+    return options.combined(click.argument("number", metavar=metavar, type=options.id_type), options.dry_run)
+
+
+transcripts = Group("transcripts", default="list", help="List transcripts, accept one that is held back, or refuse it.")
 
 
 @command("list", transcripts)
-@click.option("--all", "every", is_flag=True, help="All decisions, not only pending ones.")
+@options.flag("--all", "every", help="All decisions, not only pending ones.")
 def list_transcripts(invocation: Invocation, every: bool = False) -> None:
     """List transcripts that are held back or refused, or every decision about transcripts."""
     with invocation.reader() as engine:
@@ -429,64 +383,51 @@ def list_transcripts(invocation: Invocation, every: bool = False) -> None:
         found = transcripts.decisions() if every else [*transcripts.held(), *transcripts.refused()]
     data: Data = {"items": to_json(found), "all": every}
     if screen := invocation.answer("transcripts list", data):
-        items = data["items"]
-        if not items:
-            screen.line("No transcript is held back." if not data["all"] else "No transcript was read yet.")
-            return
-        screen.items(items, f"no.=id, {_DECIDED}, file=path:key")
-        for item in items:
+        none = "No transcript was read yet." if every else "No transcript is held back."
+        screen.items(data["items"], f"no.=id, {_DECIDED}, file=path:key", none)
+        for item in data["items"]:
             if item["decision"] == "held":
                 screen.warn(f"{item['id']}: {item['reason']}")
-        if not data["all"]:
-            screen.line(
-                styled("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.", "dim")
-            )
+        if data["items"] and not every:
+            screen.note("`lcm transcripts accept NO` makes one the session's conversation, `refuse NO` hides it.")
 
 
 @command("accept", transcripts)
-@click.argument("number_", metavar="NUMBER", type=id_type)
-@dry_run_option
-def accept_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
-    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list.
-
-    If the session's conversation has been closed meanwhile, it becomes a closed one.
-    """
+@_numbered("NUMBER")
+def accept_transcript(invocation: Invocation, number: int, dry_run: bool) -> None:
+    """Make a transcript that was held back or refused its session's conversation. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
         waiting = [*engine.transcripts.held(), *engine.transcripts.refused()]
-        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number_), None)
+        asked = next((epoch for epoch in engine.transcripts.decisions() if epoch.id == number), None)
         place = asked and (asked.conversation_id, asked.path)  # one decision replaces another
         again = [epoch.id for epoch in waiting if (epoch.conversation_id, epoch.path) == place]
-        epoch = _held_epoch(waiting, *again[:1] or [number_])
+        epoch = _held_epoch(waiting, *again[:1] or [number])
         report = engine.transcripts.accept(epoch.conversation_id, epoch.path)
     invocation.answer("transcripts accept", to_json(report), view=print_bootstrap, ok=report.status not in _NOT_STORED)
 
 
 @command("refuse", transcripts)
-@click.argument("number_", metavar="NUMBER", type=id_type)
-@dry_run_option
-def refuse_transcript(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("NUMBER")
+def refuse_transcript(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Keep a transcript that is held back out of every prompt, until it is accepted. Its NUMBER is in the list."""
     with invocation.engine(dry_run=dry_run) as engine:
-        epoch = _held_epoch(engine.transcripts.held(), number_)
+        epoch = _held_epoch(engine.transcripts.held(), number)
         engine.transcripts.refuse(epoch.conversation_id, epoch.path)
     sentence = "What {path} says stays out of every prompt of conversation {conversationId}."
     refused = replace(epoch, decision="refused", reason="someone refused it")
     invocation.answer("transcripts refuse", to_json(refused), view=sentence)
 
 
-def _held_epoch(waiting: list[TranscriptDecision], number_: int) -> TranscriptDecision:
-    if found := next((epoch for epoch in waiting if epoch.id == number_), None):
+def _held_epoch(waiting: list[TranscriptDecision], number: int) -> TranscriptDecision:
+    if found := next((epoch for epoch in waiting if epoch.id == number), None):
         return found
     hint = "`lcm transcripts` lists those that are."
-    raise failures.not_found(f"No transcript with number {number_} is held back.", hint=hint, id=number_)
+    raise failures.not_found(f"No transcript with number {number} is held back.", hint=hint, id=number)
 
 
-@click.group("quarantine", cls=Group, invoke_without_command=True)
-@click.pass_context
-def quarantine(context: click.Context) -> None:
-    """List windows that had nothing in common with their session, accept one as its conversation, or refuse it."""
-    if context.invoked_subcommand is None:
-        context.invoke(list_quarantine)
+quarantine = Group(
+    "quarantine", default="list", help="List unrelated windows, accept one as its session's, or refuse it."
+)
 
 
 @command("list", quarantine)
@@ -504,30 +445,28 @@ def list_quarantine(invocation: Invocation) -> None:
 
 
 @command("accept", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=id_type)
-@dry_run_option
-def accept_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("CONVERSATION")
+def accept_quarantined(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Make a quarantined CONVERSATION the active one of its session. The previous active one is closed and kept."""
     with invocation.engine(dry_run=dry_run) as engine:
-        found = engine.transcripts.accept_quarantined(number_)
+        found = engine.transcripts.accept_quarantined(number)
     sentence = "Conversation {id} is the active one of its session now."
     invocation.answer("quarantine accept", to_json(found), view=sentence)
 
 
 @command("refuse", quarantine)
-@click.argument("number_", metavar="CONVERSATION", type=id_type)
-@dry_run_option
-def refuse_quarantined(invocation: Invocation, number_: int, dry_run: bool) -> None:
+@_numbered("CONVERSATION")
+def refuse_quarantined(invocation: Invocation, number: int, dry_run: bool) -> None:
     """Keep a quarantined CONVERSATION out of every prompt. It stays in the archive, and can be accepted later."""
     with invocation.engine(dry_run=dry_run) as engine:
-        found = engine.transcripts.refuse_quarantined(number_)
+        found = engine.transcripts.refuse_quarantined(number)
     sentence = "Conversation {conversationId} stays in the archive and out of every prompt."
     invocation.answer("quarantine refuse", _quarantine_json(found), view=sentence)
 
 
 def _quarantine_json(found: QuarantinedConversation) -> Data:
-    named = {"conversationId": found.conversation_id, "sessionKey": found.session.key, "sessionId": found.session.id}
-    return named | pick_json(found, "decision", "at", "messages", "beside")
+    names = ("session_key=session.key", "session_id=session.id", "decision", "at", "messages", "beside")
+    return pick_json(found, "conversation_id", *names)
 
 
 def print_bootstrap(screen: Screen, data: Data) -> None:
@@ -540,17 +479,13 @@ def print_bootstrap(screen: Screen, data: Data) -> None:
         return
     screen.line(styled(f"{plural(data['stored'], 'message')} stored", "bold"), f", {data['replayed']:,} known")
     screen.record({name: data[name] for name in ("stamped", "abandoned", "ambiguous", "opaque")})
-    print_pruned(screen, data["pruned"])
+    screen.counts(data, PRUNED, "message", "yellow")
     if data["badLines"]:
         screen.warn(f"{plural(data['badLines'], 'line')} could not be read:")
         for problem in data["problems"]:
             screen.line(f"  {problem}")
 
 
+#: What is said of messages that a transcript has and that were deleted here.
+PRUNED = {"pruned": "left out, deleted with `lcm prune`; --again brings them back."}
 _DECIDED = "conversation=conversationId, decision, messages:count, when=at:time"
-
-
-def print_pruned(screen: Screen, count: int) -> None:
-    if count:
-        left_out = f"{plural(count, 'message')} left out, deleted with `lcm prune`; --again brings them back."
-        screen.warn(left_out)

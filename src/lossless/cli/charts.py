@@ -17,10 +17,9 @@ from unicodedata import east_asian_width
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Invocation, command, file_option, folder_option
-from lossless.cli.options import ConversationTarget, bad_option, target_options, usage_error
-from lossless.cli.screen import Data, Screen, joined, preview, styled
+from lossless.cli import failures, options
+from lossless.cli.commands import Invocation, command
+from lossless.cli.screen import Data, Screen, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, resolve_target, writing_file
 from lossless.tui.text import plural
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
+    from lossless.cli.options import ConversationTarget
     from lossless.model.records import SummaryShape
 
 _STEPS = " ▁▂▃▄▅▆▇█"
@@ -177,7 +177,7 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
-    from lossless.cli.reference import read_text
+    from lossless.cli.commands import read_text
 
     rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
@@ -298,9 +298,6 @@ def _quoted(text: str) -> str:
     return f'"{plain}"'
 
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace an existing file.")
-
-
 def check_chart_path(file: Path, archive: str, *, overwrite: bool) -> None:
     """Raises when a picture may not be written there; what is no file, such as a pipe, may be written to."""
     if not _is_special(file):
@@ -311,7 +308,6 @@ def check_chart_path(file: Path, archive: str, *, overwrite: bool) -> None:
 
 def write_chart(file: Path, text: str, archive: str, *, overwrite: bool) -> None:
     """Put a picture in its place, whole or not at all; what is no file, such as a pipe, is written to."""
-    check_chart_path(file, archive, overwrite=overwrite)
     try:
         if _is_special(file):
             file.write_text(text, encoding="utf-8")
@@ -337,20 +333,17 @@ _SUFFIXES = {".svg": "svg", ".dot": "dot", ".gv": "dot"}
 
 @command("graph")
 @click.argument("file", metavar="FILE", type=click.Path(dir_okay=False, allow_dash=True, path_type=Path))
-@target_options()
+@options.target_options()
 @click.option("--as", "language", type=click.Choice(list(_LANGUAGES)), help="What to write; else by the file's name.")
-@overwrite_option
+@options.overwrite
 def graph(
     invocation: Invocation, file: Path, target: ConversationTarget, language: str | None, overwrite: bool
 ) -> None:
-    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output.
-
-    Each depth is a row, the width of a box shows its tokens, and what is in the context is coloured.
-    """
+    """Draw the summaries of a conversation as FILE: an SVG picture, or DOT for Graphviz; - is standard output."""
     suffix = file.suffix.lower()  # a name without an ending is an SVG picture's
     if not language and suffix and suffix not in _SUFFIXES:
         known = ", ".join(_SUFFIXES)
-        raise bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
+        raise options.bad_option("FILE", f"{suffix} is no ending of a picture here: end it in {known}, or give --as")
     language = language or _SUFFIXES.get(suffix, "svg")
     if str(file) != "-":
         check_chart_path(file, invocation.file_path, overwrite=overwrite)
@@ -367,13 +360,7 @@ def graph(
     data: Data = _graph_json(drawn, conversation.id, file, language)
     if screen := invocation.answer("graph", data):
         screen.line(f"{plural(data['summaries'], 'summary')} drawn into ", styled(data["path"], "bold"))
-        largest = max((row["tokens"] for row in data["depths"]), default=1) or 1
-        for row in data["depths"]:
-            whole = max(1, round(_BAR * row["tokens"] / largest))
-            in_context = min(whole, round(whole * row["tokensInContext"] / max(1, row["tokens"])))
-            bars = joined(("█" * in_context, "cyan"), ("█" * (whole - in_context), "dim"))
-            counts = f"{plural(row['summaries'], 'summary')}, {row['tokens']:,} tokens"
-            screen.line(f"  depth {row['depth']:<3} ", bars, f"  {counts}, {row['inContext']:,} in the context")
+        screen.record({"depths": data["depths"]})
 
 
 def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language: str) -> Data:
@@ -432,23 +419,19 @@ def print_cost_days(screen: Screen, days: Sequence[Data]) -> None:
 
 
 @command("tui")
-@folder_option("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
-@file_option(
+@options.folder("--sessions", "A folder with a host's session files; else those of OpenClaw's agents are found.")
+@options.file(
     "--screenshot", "Write a picture (SVG) of the screen instead of opening it; this needs no terminal.", "FILE"
 )
 @click.option("--press", metavar="KEYS", default="", help="With --screenshot: keys to press before, such as enter,s.")
-@overwrite_option
-@click.option("--read-only", is_flag=True, help="Allow no changes.")
+@options.overwrite
+@options.flag("--read-only", help="Allow no changes.")
 def tui(
     invocation: Invocation, sessions: Path | None, screenshot: Path | None, press: str, overwrite: bool, read_only: bool
 ) -> None:
-    """Browse conversations, summaries and contexts at a terminal, and change them after a preview.
-
-    Other programs may write the archive meanwhile. It is opened for writing only for a change that you confirm. Press ?
-    for the keys.
-    """
+    """Browse conversations, summaries and contexts at a terminal, and change them after a preview."""
     if (press or overwrite) and screenshot is None:
-        raise usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
+        raise options.usage_error(f"{'--press' if press else '--overwrite'} goes with --screenshot.")
     failures.need_extra("tui", "The terminal interface needs the package textual.", "textual")
     invocation.reader().close()
     if screenshot is None and not failures.is_at_terminal():

@@ -7,6 +7,7 @@ from __future__ import annotations
 import os.path
 import sys
 from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import cache, wraps
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 #: How a new spelling behaves: it only reads (`read`), does at once what can be undone (`now`), or shows its plan and
 #: asks (`ask`).
 Rule: TypeAlias = Literal["read", "now", "ask"]
+RULES: dict[str, Rule] = {"read": "read", "now": "now", "ask": "ask"}
 F = TypeVar("F", bound="Callable[..., Any]")
 
 
@@ -157,10 +159,10 @@ class Invocation:
 
     def progress(
         self, what: str, total: int | None = None, *, in_bytes: bool = False
-    ) -> AbstractContextManager[Callable[[int], None] | None]:
-        """A progress bar for a person who watches: call it with how many more are done. None when no one does."""
+    ) -> AbstractContextManager[Callable[[int], None]]:
+        """A progress bar for a person who watches: call it with how many more are done."""
         if not self.shows_progress or total == 0:
-            return nullcontext()
+            return nullcontext(ignore_progress)
         from lossless.cli.screen import progress_bar
 
         return progress_bar(what, total, in_bytes=in_bytes)
@@ -213,6 +215,10 @@ class Invocation:
         return self.exit_code
 
 
+def ignore_progress(more: int) -> None:
+    """Progress that no one watches."""
+
+
 def _has_bytes(path: str) -> bool:
     with suppress(OSError, ValueError):
         return os.path.getsize(path) > 0
@@ -238,63 +244,21 @@ def _near_archive(path: str) -> str:
     return ""
 
 
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold the text."""
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
 def text_type(value: str) -> str:
     """A text from the command line that can be looked up: not blank, and not bytes of another encoding."""
     if not value.strip():
         raise click.BadParameter("it is blank")
-    if any("\ud800" <= character <= "\udfff" for character in value):
+    if not is_utf8(value):
         raise click.BadParameter("it is not valid UTF-8")
     return value
 
 
 text_type.__name__ = "text"  # what help shows
-
-
-def id_type(value: str) -> int:
-    """The number of a conversation or a message (`12`, `msg#12`); one that no row can have is the highest there is."""
-    value = value.removeprefix("msg#")
-    if not (value.isascii() and value.isdigit() and value.strip("0")):
-        raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
-    return int(value) if len(value) < 19 else 2**63 - 1
-
-
-def words_argument(
-    name: str, metavar: str, *, required: bool = True, kind: Callable[[str], str] = text_type
-) -> Callable[[F], F]:
-    """An argument that is a text, which needs no quotes; None when it may be left out and is."""
-    return click.argument(
-        name,
-        metavar=metavar,
-        nargs=-1,
-        required=required,
-        type=kind,
-        callback=lambda ctx, param, words: " ".join(words) if words else None,  # noqa: ARG005
-    )
-
-
-def text_option(*names: str, **more: Any) -> Callable[[F], F]:
-    return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
-
-
-def number_option(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
-    return text_option(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
-
-
-def folder_option(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
-    from pathlib import Path
-
-    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
-    return click.option(name, metavar="DIR", type=kind, help=help)
-
-
-def file_option(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
-    from pathlib import Path
-
-    return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
-
-
-def choice_option(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
-    return text_option(*names, type=click.Choice(choices), default=choices[0], **more)
 
 
 def store_global(ctx: click.Context, param: click.Parameter, value: Any) -> None:
@@ -333,6 +297,17 @@ GLOBAL_OPTIONS: tuple[click.Option, ...] = (
 class Command(click.Command):
     """A command that takes the global options as well; its help has an example."""
 
+    @property
+    def help(self) -> str | None:
+        """What it does: the docstring of its function, and what `help.txt` says under the name of the function."""
+        more, name = sections("help.txt"), getattr(self.callback, "__name__", self.name)
+        texts = (self._first_help, more.get(f"{name} {self.name}"), more.get(str(name)))
+        return "\n\n".join(filter(None, texts)) or None
+
+    @help.setter
+    def help(self, text: str | None) -> None:
+        self._first_help = text
+
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]
 
@@ -351,6 +326,22 @@ class Command(click.Command):
             names = ", ".join(max(option.opts, key=len) for option in GLOBAL_OPTIONS)
             formatter.write("\n")
             formatter.write_text(f"Global options: {names}; `lcm --help` explains them.")
+
+
+@cache
+def sections(file: str) -> dict[str, str]:
+    """The sections of `help.txt` or `examples.txt` by their names.
+
+    Examples are for an archive that holds a conversation of the session `agent:demo:ferry`.
+    """
+    found = read_text(file).replace("\\b", "\b").removeprefix("=== ").split("\n=== ")
+    return {name: lines.strip("\n") for name, _, lines in (section.partition("\n") for section in found)}
+
+
+def read_text(name: str) -> str:
+    """A text that lies next to the code."""
+    with open(os.path.join(os.path.dirname(__file__), name), encoding="utf-8") as file:
+        return file.read()
 
 
 def _write_options(
@@ -377,15 +368,21 @@ def command(name: str, group: click.Group | None = None, **more: Any) -> Callabl
 class Group(Command, click.Group):
     command_class = Command
 
-    def __init__(self, *args: Any, **more: Any) -> None:
+    def __init__(self, *args: Any, default: str = "", **more: Any) -> None:
+        """A group; with the name of a command, that is what it does when none is named."""
+        self.default = default
         defaults: Data = {"no_args_is_help": False, "subcommand_metavar": "COMMAND"}
-        super().__init__(*args, **(defaults | more))
+        alone: Data = {"invoke_without_command": True, "callback": self._run_default} if default else {}
+        super().__init__(*args, **(defaults | alone | more))
+
+    def _run_default(self) -> None:
+        context = click.get_current_context()
+        if context.invoked_subcommand is None:
+            context.invoke(self.commands[self.default])
 
     @property
     def synonyms(self) -> dict[str, str]:
         """Words that people try, and the commands that they mean."""
-        from lossless.cli.reference import read_text
-
         lines = [line.split(": ") for line in read_text("synonyms.txt").splitlines()]
         return {word: meant for name, meant, words in lines if name == self.name for word in words.split()}
 
@@ -441,6 +438,18 @@ class CommandEntry(NamedTuple):
     rule: Rule | None = None
 
 
+def command_table() -> dict[str, dict[str, CommandEntry]]:
+    """The entries of commands by the sections of `commands.txt`."""
+    table: dict[str, dict[str, CommandEntry]] = {}
+    for line in read_text("commands.txt").splitlines():
+        if line.startswith("== "):
+            entries = table.setdefault(line.removeprefix("== "), {})
+        elif line and not line.startswith("#"):
+            name, rule, place, *about = line.split(maxsplit=3)
+            entries[name] = CommandEntry(place, "".join(about), RULES.get(rule))
+    return table
+
+
 class LazyGroup(Group):
     """A group whose commands are imported when one of them runs; its help has them in sections.
 
@@ -450,13 +459,12 @@ class LazyGroup(Group):
     def __init__(
         self,
         *args: Any,
-        entries: Mapping[str, CommandEntry] | None = None,
-        sections: Mapping[str, Mapping[str, CommandEntry]] | None = None,
+        sections: Mapping[str, Mapping[str, CommandEntry]],
         old_spellings: Mapping[str, CommandEntry] | None = None,
         **more: Any,
     ) -> None:
         super().__init__(*args, **more)
-        self.sections = sections or {"Commands": entries or {}}
+        self.sections = sections
         self.entries = {name: entry for section in self.sections.values() for name, entry in section.items()}
         self.old_spellings = old_spellings or {}
 
@@ -500,8 +508,6 @@ class LazyGroup(Group):
 
 
 _DRY_RUN = click.Option(["--dry-run"], is_flag=True, help="Show what would be done; change nothing.")
-#: For commands that do at once what they are asked to; the command gets `dry_run`.
-dry_run_option = click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
 _YES = click.Option(["--yes", "-y"], is_flag=True, help="Do it without asking.")
 
 
@@ -520,6 +526,7 @@ def new_spelling(command: click.Command, name: str, rule: Rule) -> click.Command
     run = command.callback
     assert run is not None
 
+    @wraps(run)
     def changed(*args: Any, dry_run: bool, yes: bool = False, **given: Any) -> Any:
         if rule == "now":
             is_real, yes = not dry_run, True

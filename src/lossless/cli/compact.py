@@ -11,28 +11,15 @@ from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
-from lossless.cli import failures
+from lossless.cli import failures, options
 from lossless.cli.charts import print_cost_days
-from lossless.cli.commands import Invocation, command, id_type, number_option, text_option
+from lossless.cli.commands import Invocation, command, ignore_progress
 from lossless.cli.config import ModelChoice, base_url_option, provider_option, settings_with_model, writer_name
 from lossless.cli.failures import printable
-from lossless.cli.options import (
-    ConversationTarget,
-    bad_option,
-    budget_option,
-    confirm,
-    ended_by_signals,
-    gathered,
-    id_or_none,
-    parse_span,
-    result_json,
-    target_options,
-    usage_error,
-)
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.cli.surgery import apply_options, print_diff_lines, prompt_dir_option
 from lossless.compaction.compactor import CompactionRequest
@@ -51,8 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
-    from rich.text import Text
-
+    from lossless.cli.options import ConversationTarget
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
     from lossless.engine import Engine
@@ -63,11 +49,11 @@ if TYPE_CHECKING:
 
 
 @command("compact")
-@target_options()
-@budget_option
-@click.option("--dry-run", is_flag=True, help="Only list the summaries that would be written.")
-@number_option("--until", help="Continue until the context has at most this many tokens.")
-@click.option("--if-needed", is_flag=True, help="Do nothing unless the context is over its threshold.")
+@options.target_options()
+@options.budget_option
+@options.flag("--dry-run", help="Only list the summaries that would be written.")
+@options.number("--until", help="Continue until the context has at most this many tokens.")
+@options.flag("--if-needed", help="Do nothing unless the context is over its threshold.")
 def compact(
     invocation: Invocation,
     target: ConversationTarget,
@@ -76,14 +62,9 @@ def compact(
     until: int | None,
     if_needed: bool,
 ) -> None:
-    """Fold older history into summaries now, whether or not the context is over its threshold.
-
-    Folded messages stay in the archive, below their summary. The fresh tail is never folded. A configured model writes
-    the summaries; without one, or where it fails, they are extracted. Interrupting loses nothing: each summary is
-    stored as soon as it is written. Exit code 1 when the context is still above its target.
-    """
+    """Fold older history into summaries now, whether or not the context is over its threshold."""
     if until is not None and if_needed:
-        raise usage_error("--until and --if-needed both say when to stop; give one of them.")
+        raise options.usage_error("--until and --if-needed both say when to stop; give one of them.")
     with invocation.reader() as reader, reader.browse.reading():
         conversation = target.need_active(reader)
         request = CompactionRequest(conversation, budget or reader.settings.default_token_budget)
@@ -93,11 +74,9 @@ def compact(
         before = reader.browse.context_tokens(conversation.id)
     done: list[Data] = []
     data: Data = {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
+        **pick_json(conversation, "conversation_id=id", "session_key"),
         "dryRun": dry_run,
-        "budget": decision.budget,
-        "threshold": decision.target_tokens,
+        **pick_json(decision, "budget", "threshold=target_tokens"),
         "passes": done,
     }
     if dry_run:
@@ -105,15 +84,12 @@ def compact(
         after = before - sum(item["tokens"] - item["expectedTokens"] for item in done)
         invocation.answer("compact", data | {"tokensBefore": before, "tokensAfter": after}, view=print_compaction)
         return
-    with (
-        invocation.progress("Folding", len(passes) if until is None else None) as advance,
-        invocation.engine() as engine,
-    ):
+    count = len(passes) if until is None else None
+    with invocation.progress("Folding", count) as advance, invocation.engine() as engine:
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
             done.append(_pass_json(work) | _written_json(written))
-            if advance:
-                advance(1)
+            advance(1)
 
         try:
             report = engine.compact(conversation, budget=budget, force=force, until=until, progress=record)
@@ -155,7 +131,7 @@ def _pass_json(work: Pass) -> Data:
 def _written_json(written: WrittenSummary | None) -> Data:
     if written is None:  # a source that nothing makes smaller stays as it is
         return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return {"summaryTokens": written.tokens, **pick_json(written, "level", "model", "calls", "failure")}
+    return pick_json(written, "summary_tokens=tokens", "level", "model", "calls", "failure")
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
@@ -175,19 +151,10 @@ def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
     type=click.FloatRange(0.05, 86_400),
     help="Look again after this many seconds, until interrupted.",
 )
-@click.option("--no-model", is_flag=True, help="Ask no model; extract all summaries.")
-@click.option("--dry-run", is_flag=True, help="Only list pending compactions, and why they wait.")
+@options.flag("--no-model", help="Ask no model; extract all summaries.")
+@options.flag("--dry-run", help="Only list pending compactions, and why they wait.")
 def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run: bool) -> None:
-    """Run pending compactions of all conversations, then describe stored files.
-
-    With the setting prepareSummaries it also writes the summaries that the next compactions will need, and with the
-    setting embedder the vectors of new messages. First, it updates a file that lossless-claw has written, and indexes
-    its rows.
-
-    A compaction that fails stays pending, with its reason. With --watch it reports every round that did something, and
-    an interrupt or a termination signal counts as success. Several workers may run at the same time; each conversation
-    has only one of them.
-    """
+    """Run pending compactions of all conversations, then describe stored files."""
     if dry_run:
         click.get_current_context().invoke(debt)
         return
@@ -202,12 +169,12 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
         if invocation.shows_progress:
             click.echo("Waiting for compactions to run; end with Ctrl-C.", err=True)
         # an interrupt and the signal to end are the way a watch ends, not a failure
-        with suppress(KeyboardInterrupt), ended_by_signals(), invocation.engine() as engine:
+        with suppress(KeyboardInterrupt), options.ended_by_signals(), invocation.engine() as engine:
             engine.admin.catch_up()
             while True:
                 data = dict(answer)
                 try:
-                    _run_pending(engine, data, None, may_ask_model=may_ask_model)
+                    _run_pending(engine, data, ignore_progress, may_ask_model=may_ask_model)
                 except ArchiveLocked as error:  # a file that others hold for long is tried again next time
                     click.secho(printable(f"Warning: {error}"), fg="yellow", err=True)
                 if data["items"] or data.get("prepared"):
@@ -221,13 +188,12 @@ def worker(invocation: Invocation, watch: float | None, no_model: bool, dry_run:
     invocation.answer("worker", answer, view=print_worker)
 
 
-def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: bool) -> None:
+def _run_pending(engine: Engine, data: Data, advance: Callable[[int], None], *, may_ask_model: bool) -> None:
     """Run what is due now, and say what came of each compaction; those that are not due yet are left out."""
-    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance and advance(1))
+    done = engine.admin.run_pending(may_ask_model=may_ask_model, progress=lambda *_: advance(1))
     data["items"] = items = [
         {
-            "conversationId": id_,
-            **pick_json(engine.browse.get(id_), "session_key", "session_id"),
+            **pick_json(engine.browse.get(id_), "conversation_id=id", "session_key", "session_id"),
             **report_json(report),
             "isPaid": not (debt := engine.loop.debt(id_)).pending,
             "nextAttemptAfter": debt.next_attempt_after,
@@ -241,21 +207,18 @@ def _run_pending(engine: Engine, data: Data, advance: Any, *, may_ask_model: boo
 
 
 @command("debt")
-@target_options(required=False)
+@options.target_options(required=False)
 def debt(invocation: Invocation, target: ConversationTarget | None) -> None:
-    """List pending compactions, the longest waiting first, with the reason why they still wait.
-
-    `lcm worker` runs those that are due. None runs in a closed conversation.
-    """
+    """List pending compactions, the longest waiting first, with the reason why they still wait."""
     with invocation.reader() as engine, engine.browse.reading():
         owing = engine.admin.pending(archived=True)
         if target is not None:
             owing = [id_ for id_ in owing if id_ == target.need_id(engine)]
         items = []
         for id_ in owing:
-            named = pick_json(engine.browse.get(id_), "session_key", "session_id", "active")
+            named = pick_json(engine.browse.get(id_), "conversation_id=id", "session_key", "session_id", "active")
             owed, state = engine.admin.debt(id_)
-            items.append({"conversationId": id_, **named, "state": state, **pick_json(owed, *_DEBT_FIELDS)})
+            items.append(named | {"state": state} | pick_json(owed, *_DEBT_FIELDS))
     due = sum(item["state"] == "due" for item in items)
     data: Data = {"items": items, "due": due}
     if screen := invocation.answer("debt", data):
@@ -275,16 +238,12 @@ _SPEND_FIELDS = ("model", "purpose", "calls", "done", "failed", "input_tokens", 
 
 
 @command("cost")
-@target_options(required=False)
+@options.target_options(required=False)
 @click.option("--after", metavar="TIME", help="From this time on: ISO-8601 with a zone, such as 2026-07-01T00:00:00Z.")
 @click.option("--recency", metavar="N(s|m|h|d|w)", help="The last seconds, minutes, hours, days or weeks.")
 def cost(invocation: Invocation, target: ConversationTarget | None, after: str | None, recency: str | None) -> None:
-    """Show what model calls cost, by model, and how many tokens each turn is smaller for it.
-
-    A price that is not stated is unknown, never 0. Savings are those of the folds in that time: what they took out
-    of the context is missing from every prompt since.
-    """
-    span = parse_span(after, None, None, recency, datetime.now(UTC))
+    """Show what model calls cost, by model, and how many tokens each turn is smaller for it."""
+    span = options.parse_span(after, None, None, recency, datetime.now(UTC))
     emit_cost(invocation, target, None if span is None or span.since is None else parse_time(span.since))
 
 
@@ -292,7 +251,7 @@ def emit_cost(invocation: Invocation, target: ConversationTarget | None, start: 
     """Print what model calls cost from a time on."""
     since = start or _EVER
     with invocation.reader() as engine, engine.browse.reading():
-        id_, browse = id_or_none(target, engine), engine.browse
+        id_, browse = options.id_or_none(target, engine), engine.browse
         spent, saved = browse.spent(since, id_), browse.saved(since, id_)
         days = _days(browse.calls_by_day(since, id_), browse.folds_by_day(since, id_))
     data: Data = {
@@ -354,46 +313,39 @@ def _cost_json(rows: Sequence[ModelSpend] | Sequence[DailyCalls]) -> Data:
 
 def print_compaction(screen: Screen, data: Data) -> None:
     before, after, count = data["tokensBefore"], data["tokensAfter"], len(data["passes"])
-    if not (count if data["dryRun"] else data["compacted"]):
-        if data["dryRun"]:
-            screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
-        else:
-            reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
-            screen.line(reason, f" ({before:,} tokens).")
+    if data["dryRun"] and not count:
+        screen.line(f"Nothing would be folded: the context has {before:,} tokens.")
     elif data["dryRun"]:
         screen.title(f"{plural(count, 'summary')} would be written", f"{before:,} → about {after:,} tokens")
-    else:
+    elif data["compacted"]:
         screen.title(f"{plural(len(data['summaryIds']), 'summary')} written", f"{before:,} → {after:,} tokens")
-    columns = "depth:right, sources:rest, tokens:count, summary:right, by"
-    screen.items(data["passes"], columns, sources=_sources_text, summary=_size_text, by=_writer_text)
-    if not data["dryRun"] and data["compacted"]:
-        calls = f"  {plural(data['calls'], 'model call')}." if data["calls"] else ""
-        until = f" Until {data['until']}." if data["until"] else ""
+    else:
+        reason = styled(f"Nothing was folded: {data['reason']}", "" if data["ok"] else "red")
+        screen.line(reason, f" ({before:,} tokens).")
+    columns = "depth:right, sources=of:rest, tokens:count, summary=size:right, by"
+    screen.items(list(map(_pass_row, data["passes"])), columns)
+    is_done = not data["dryRun"] and data["compacted"]
+    if is_done:
         if not data["ok"] or data["reason"] != "compacted":
-            screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until, calls)
-        elif calls:
-            screen.line(calls.strip())
+            until = f" Until {data['until']}." if data["until"] else ""
+            screen.line(styled(data["reason"].capitalize() + ".", "yellow" if data["ok"] else "red"), until)
+        screen.counts(data, {"calls": "made"}, "model call")
     if data.get("advice"):
         screen.line(styled("Next: ", "yellow"), data["advice"])
-    if not data["dryRun"] and data["compacted"]:
+    if is_done:
         screen.undo(f"lcm summary undo -s {data['conversationId']}", "the last one")
 
 
-def _sources_text(item: Data) -> str:
-    noun = "summary" if item["depth"] else "message"
-    return f"{plural(item['sources'], noun)}, {item['firstSource']} … {item['lastSource']}"
-
-
-def _size_text(item: Data) -> str:
+def _pass_row(item: Data) -> Data:
+    """A pass as a person sees it: what it folds, how large its summary is, and who wrote that."""
+    what = plural(item["sources"], "summary" if item["depth"] else "message")
+    row = {**item, "of": f"{what}, {item['firstSource']} … {item['lastSource']}"}
     if "expectedTokens" in item:
-        return f"~{item['expectedTokens']:,}"
-    return "" if item["summaryTokens"] is None else f"{item['summaryTokens']:,}"
-
-
-def _writer_text(item: Data) -> str | Text:
-    if item.get("summaryTokens") is None:
-        return "" if "expectedTokens" in item else styled("left as it is", "dim")
-    return _writer_name(item["model"]) + ("" if item["failure"] is None else f" ({item['failure']})")
+        return row | {"size": f"~{item['expectedTokens']:,}", "by": ""}
+    if item["summaryTokens"] is None:
+        return row | {"size": "", "by": styled("left as it is", "dim")}
+    failure = "" if item["failure"] is None else f" ({item['failure']})"
+    return row | {"size": f"{item['summaryTokens']:,}", "by": f"{_writer_name(item['model'])}{failure}"}
 
 
 def print_worker(screen: Screen, data: Data) -> None:
@@ -402,12 +354,11 @@ def print_worker(screen: Screen, data: Data) -> None:
     if data.get("prepared"):
         screen.line(styled(f"{plural(data['prepared'], 'summary')} written ahead.", "green"))
     for item in data["items"]:
-        name = session_name(item)
         state = styled("done ", "green") if item["isPaid"] else styled("pending ", "yellow")
         sizes = f", {item['tokensBefore']:,} → {item['tokensAfter']:,} tokens" if item["compacted"] else ""
         again = item["nextAttemptAfter"]
         later = "" if again is None else f"; again after {screen.time(again)}"
-        screen.line(state, f"{item['conversationId']} {name}: {item['reason']}{sizes}{later}")
+        screen.line(state, f"{item['conversationId']} {session_name(item)}: {item['reason']}{sizes}{later}")
 
 
 def _writer_name(model: str) -> str:
@@ -418,26 +369,20 @@ def print_cost(screen: Screen, data: Data) -> None:
     totals = data["totals"]
     since = "ever" if data["since"] is None else f"since {screen.time(data['since'])}"
     screen.title("Summaries", since, "" if data["conversationId"] is None else f"#{data['conversationId']}")
-    screen.gap()
     whole = f"{plural(totals['folds'], 'fold')} in {plural(totals['conversations'], 'conversation')}"
-    saved = f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}"
-    tokens = f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written"
-    spent = (("Calls", f"{totals['calls']:,}"), ("Tokens", tokens)) if totals["calls"] else ()
-    spent = (("Spent", totals["costText"] if totals["calls"] else "nothing: no model was called"), *spent)
-    screen.fields((*spent, ("Each turn saves", saved)))
-    if data["spent"]:
-        screen.gap()
-        # a cost leaves room for the name of its model; what is left out stands in the total
-        screen.items(
-            data["spent"],
-            "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count, "
-            "cost:right",
-            cost=lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"]),
-        )
-    if data["saved"]:
-        screen.gap()
-        columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
-        screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
+    fields = {
+        "spent": totals["costText"] if totals["calls"] else "nothing: no model was called",
+        "calls": totals["calls"],
+        "tokens": f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written" if totals["calls"] else "",
+        "eachTurnSaves": f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}",
+    }
+    screen.record(fields)
+    # a cost leaves room for the name of its model; what is left out stands in the total
+    costs: Data = {"cost": lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"])}
+    columns = "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
+    screen.items(data["spent"], f"{columns}, cost:right", **costs)
+    columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
+    screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
     print_cost_days(screen, data["days"])
 
 
@@ -452,11 +397,11 @@ _NUMBERS = {
         "--hard-fanout", 2, "The fewest that are condensed together when too many tokens are left",
     ),
 }  # fmt: skip
-number_options = gathered(
+number_options = options.gathered(
     "numbers",
     dict,
     *(
-        number_option(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
+        options.number(option, name, minimum=minimum, help=f"{about}; else the setting {camel_case(name)}.")
         for name, (option, minimum, about) in _NUMBERS.items()
     ),
     names=_NUMBERS,
@@ -475,7 +420,7 @@ def apply_numbers(settings: Settings, numbers: Mapping[str, int | None]) -> Sett
     for name, (option, *_) in _NUMBERS.items():
         if name.endswith("_target_tokens") and given.get(name, 0) >= changed.leaf_chunk_tokens:
             chunk = f"the {changed.leaf_chunk_tokens} tokens (--leaf-chunk-tokens) that it is made of"
-            raise bad_option(option, f"such a summary would not be smaller than {chunk}")
+            raise options.bad_option(option, f"such a summary would not be smaller than {chunk}")
     return changed
 
 
@@ -502,7 +447,7 @@ class _BackfillRun:
 
     def settings(self, invocation: Invocation) -> Settings:
         if self.model is None and (self.provider, self.base_url, self.prompt_dir) != (None, None, None):
-            raise usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
+            raise options.usage_error("--provider, --base-url and --prompt-dir are about a model: say --model, too.")
         named = ModelChoice(self.model or None, self.provider, self.base_url)
         asked = apply_numbers(settings_with_model(invocation, named), self.numbers)
         if self.model is not None and not Summariser(asked).has_model:
@@ -556,7 +501,7 @@ class _BackfillRun:
         instead = f" instead of the {gone} that are there" if gone else ""
         price = f", with {count} or more calls of {writer}" if self.how.may_ask_model else ""
         copied = "" if self.transplant_to is None else f", and copy to conversation {self.transplant_to}"
-        confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
+        options.confirm(f"Make {made}{instead}{price}{copied}?", self.yes)
         items: list[Data] = []
         after: Data = {}
         with invocation.engine(asked, Summariser(asked, prompt_folder=self.prompt_dir)) as engine:
@@ -565,11 +510,11 @@ class _BackfillRun:
                 copy()
             try:
                 with invocation.progress("Folding", count) as advance:
-                    remaining, progress = self.limit, (lambda *_: advance(1)) if advance else None
+                    remaining = self.limit
                     for one in planned:
                         if remaining != 0:
                             report = backfill_history(
-                                engine.loop, one.conversation, self.how, limit=remaining, progress=progress
+                                engine.loop, one.conversation, self.how, limit=remaining, progress=lambda *_: advance(1)
                             )
                             written = len(report.summary_ids)
                             remaining = None if remaining is None else remaining - written
@@ -623,18 +568,16 @@ class _BackfillRun:
 
 
 @command("backfill")
-@target_options(required=False)
-@gathered(
+@options.target_options(required=False)
+@options.gathered(
     "run",
     _BackfillRun,
-    click.option("--single-root", is_flag=True, help="Continue until one summary covers all except the newest part."),
-    click.option("--recompact", is_flag=True, help="Fold again: summaries are first replaced by their messages."),
-    click.option(
-        "--transplant-to", metavar="ID", type=id_type, help="Copy the summaries to this conversation afterwards."
-    ),
-    text_option("--title", help="Give the conversation this title, if it has none."),
+    options.flag("--single-root", help="Continue until one summary covers all except the newest part."),
+    options.flag("--recompact", help="Fold again: summaries are first replaced by their messages."),
+    options.row_id("--transplant-to", help="Copy the summaries to this conversation afterwards."),
+    options.text("--title", help="Give the conversation this title, if it has none."),
     number_options,
-    number_option(
+    options.number(
         "--fresh-tail", help="Keep this many of the newest messages; else the newest bootstrapMaxTokens tokens stay."
     ),
     prompt_dir_option,
@@ -647,23 +590,16 @@ class _BackfillRun:
     ),
     provider_option,
     base_url_option,
-    click.option("--max-summaries", "limit", metavar="N", type=click.IntRange(1), help="Make at most this many."),
+    options.number("--max-summaries", "limit", help="Make at most this many."),
     apply_options,
 )
 def backfill(invocation: Invocation, target: ConversationTarget | None, run: _BackfillRun) -> None:
-    """Fold the older history of one conversation, or of all, into summaries.
-
-    The plan shows how many summaries there would be; the number is exact when they are extracted. The newest part of
-    each conversation is not folded. The archive is copied first. Each summary is stored as soon as it is written, so
-    the same command continues after an interruption (with --recompact it starts again), and a second run finds nothing
-    to do. `lcm summary undo` takes back the last summary, `lcm restore` all of them. A model is asked as often as
-    needed, even above the spending limit; when it fails, the rest is extracted, and the exit code is 1.
-    """
+    """Fold the older history of one conversation, or of all, into summaries."""
     asked = run.settings(invocation)
     if target is None and run.has_follow_up:
-        raise usage_error("--title and --transplant-to are for one conversation: name it with -s.")
+        raise options.usage_error("--title and --transplant-to are for one conversation: name it with -s.")
     if run.transplant_to is not None and run.limit is not None:
-        raise usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
+        raise options.usage_error("--transplant-to copies what was folded to its end: leave --max-summaries out.")
     writer = EXTRACTIVE_MODEL if run.model is None else writer_name(asked)
     with invocation.reader(asked) as engine, engine.browse.reading():
         data, planned = run.plan(engine, target, writer)
@@ -689,7 +625,7 @@ def backfill(invocation: Invocation, target: ConversationTarget | None, run: _Ba
 
 
 def _transplant_json(to: int, status: str, text: str = "", report: OperationReport | None = None) -> Data:
-    return {"to": to, "status": status, "text": text, **result_json(report)}
+    return {"to": to, "status": status, "text": text, **options.result_json(report)}
 
 
 def _unfolded(one: BackfillPlan) -> int:
@@ -697,14 +633,13 @@ def _unfolded(one: BackfillPlan) -> int:
 
 
 def _named(one: BackfillPlan) -> Data:
-    return {"conversationId": one.conversation.id, "sessionKey": one.conversation.session_key}
+    return pick_json(one.conversation, "conversation_id=id", "session_key")
 
 
 def _print_follow_up(screen: Screen, data: Data) -> None:
-    titles = {"there": "It has this title already.", "given": "The title is given."}
     if data["title"] is not None:
-        is_planned = data["title"] == "given" and data["dryRun"]
-        screen.line("Then the title would be given." if is_planned else titles[data["title"]])
+        done = "Then the title would be given." if data["dryRun"] else "The title is given."
+        screen.line("It has this title already." if data["title"] == "there" else done)
     if (copied := data["transplant"]) is None:
         return
     print_diff_lines(screen, copied["text"])

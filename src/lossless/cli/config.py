@@ -17,18 +17,8 @@ from urllib.request import urlopen
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import (
-    Command,
-    Group,
-    Invocation,
-    command,
-    dry_run_option,
-    text_option,
-    text_type,
-    words_argument,
-)
-from lossless.cli.options import bad_option, gathered, usage_error
+from lossless.cli import failures, options
+from lossless.cli.commands import Command, Group, Invocation, command, text_type
 from lossless.cli.screen import Data, Screen, pick_json, preview, styled
 from lossless.compaction.summariser import Summariser
 from lossless.errors import BadSetting, LosslessError, ModelAuth, ModelError
@@ -36,7 +26,7 @@ from lossless.llm.completion import Prompt, archive_price, format_cost, list_pri
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.settings import to_config
+from lossless.settings import SETTINGS, to_config
 from lossless.settings.load import (
     ProcessEnvironment,
     closest_name,
@@ -59,10 +49,7 @@ config = Group("config", help="Show the settings, or set one.")
 
 @command("show", config, short_help="Show all settings, and where they come from.")
 def show_settings(invocation: Invocation) -> None:
-    """Show all settings, their values, and where each comes from.
-
-    Passwords in addresses are masked.
-    """
+    """Show all settings, their values, and where each comes from."""
     loaded = invocation.loaded
     data: Data = {
         "raw": _setting_json(dict(loaded.config)),
@@ -75,13 +62,8 @@ def show_settings(invocation: Invocation) -> None:
         "environmentOverrides": sorted(source.name for source in loaded.sources.values() if source.kind == "env"),
     }
     if screen := invocation.answer("config.show", data):
-        sources = data["sources"]
-        rows: list[tuple[str, str, str]] = []
-        for group, value in data["effective"].items():
-            inner = value if isinstance(value, dict) else {"": value}
-            for name, item in inner.items():
-                path = f"{group}.{name}" if name else group
-                rows.append((path, _json(item), sources.get(path, "")))
+        values = {one.key: _setting_json(one.dump(getattr(loaded.settings, one.attribute))) for one in SETTINGS}
+        rows = [(key, _json(value), data["sources"].get(key, "")) for key, value in values.items()]
         screen.table(("setting", ("value", "rest"), "from"), rows)
         for warning in data["diagnostics"]:
             screen.line(styled(f"{warning['name']} ", "yellow"), f"{warning['message']} (from {warning['source']})")
@@ -121,15 +103,10 @@ def _unknown(path: str, code: str) -> failures.CommandFailed:
 
 @command("set", config, short_help="Write one setting into the config file.")
 @click.argument("path", type=text_type)
-@words_argument("value", "VALUE...", kind=str)
-@dry_run_option
+@options.words("value", "VALUE...", kind=str)
+@options.dry_run
 def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) -> None:
-    """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON.
-
-    Plain values are on, off, 30%, 20k, 2 MB, 5 minutes, or words; `default` removes the setting from the file. The
-    value is checked first, and a copy of the old file stays next to it. Where there is no config file, a new
-    lossless.toml is made.
-    """
+    """Write one setting into the config file: PATH is its key, VALUE a plain value or JSON."""
     if path not in key_spellings() and path not in group_spellings():
         raise _unknown(path, "bad_setting")
     setting = settings_by_key().get(path)
@@ -141,7 +118,7 @@ def set_setting(invocation: Invocation, path: str, value: str, dry_run: bool) ->
             wanted = json.loads(value) if setting is None else read_plain(setting, value)
         except ValueError as error:
             allowed = str(error) if setting else "JSON"
-            raise bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
+            raise options.bad_option("VALUE", f"{value!r:.80} is not what {path} can be: {allowed}") from None
         try:
             written = set_value(file, path, wanted, dry_run=dry_run)
         except BadSetting as error:
@@ -197,21 +174,13 @@ _SHELLS = ("bash", "zsh", "fish")
 @click.argument("shell", type=click.Choice(_SHELLS), required=False)
 @click.pass_context
 def completion(ctx: click.Context, shell: str | None) -> None:
-    """Print a script for SHELL that completes commands, options and names of conversations.
-
-    Without SHELL, the variable SHELL says which. To load it in every new shell:
-
-    \b
-    echo 'eval "$(lcm completion bash)"' >> ~/.bashrc
-    echo 'eval "$(lcm completion zsh)"' >> ~/.zshrc
-    lcm completion fish > ~/.config/fish/completions/lcm.fish
-    """
+    """Print a script for SHELL that completes commands, options and names of conversations."""
     from click.shell_completion import get_completion_class
 
     name = shell or Path(os.environ.get("SHELL", "")).name
     found = get_completion_class(name) if name in _SHELLS else None
     if found is None:
-        raise usage_error(f"Name your shell: {', '.join(_SHELLS)}.")
+        raise options.usage_error(f"Name your shell: {', '.join(_SHELLS)}.")
     if name == "bash":  # session keys have colons, at which bash would begin another word
         click.echo("COMP_WORDBREAKS=${COMP_WORDBREAKS//:}")
     click.echo(found(ctx.find_root().command, {}, "lcm", "_LCM_COMPLETE").source())
@@ -232,12 +201,12 @@ class ModelChoice:
     def settings(self, configured: Settings) -> Settings:
         if self.model is None:
             if self.provider is not None:
-                raise usage_error("--provider says whose model it is: name the model with --model, too.")
+                raise options.usage_error("--provider says whose model it is: name the model with --model, too.")
             return configured if self.base_url is None else self._at_base_url(configured)
         name = self.model if self.provider is None else f"{self.provider}/{self.model}"
         asked = replace(configured, summary_model=name, summary_base_url="", fallback_providers=())
         if "/" not in asked.summary_model and not configured.summary_provider:
-            raise bad_option("--model", "say whose model it is: PROVIDER/MODEL, or with --provider")
+            raise options.bad_option("--model", "say whose model it is: PROVIDER/MODEL, or with --provider")
         if configured.summary_base_url and _provider(asked) == _provider(configured):
             asked = replace(asked, summary_base_url=configured.summary_base_url)
         return asked if self.base_url is None else self._at_base_url(asked)
@@ -245,22 +214,22 @@ class ModelChoice:
     def _at_base_url(self, asked: Settings) -> Settings:
         provider = _provider(asked)
         if provider is None:
-            raise usage_error("--base-url is the address of a model: name the model with --model, too.")
+            raise options.usage_error("--base-url is the address of a model: name the model with --model, too.")
         parts = urlsplit(str(self.base_url))
         if provider == COMMAND_PROVIDER:
-            raise bad_option("--base-url", "a command has no address")
+            raise options.bad_option("--base-url", "a command has no address")
         if parts.scheme not in ("http", "https") or not parts.netloc:
-            raise bad_option("--base-url", "it is not an address like https://host/v1")
+            raise options.bad_option("--base-url", "it is not an address like https://host/v1")
         return replace(asked, summary_base_url=str(self.base_url))
 
 
-provider_option = text_option("--provider", metavar="NAME", help="The provider, when --model does not name it.")
-base_url_option = text_option("--base-url", metavar="URL", help="Another address of the model's provider.")
+provider_option = options.text("--provider", metavar="NAME", help="The provider, when --model does not name it.")
+base_url_option = options.text("--base-url", metavar="URL", help="Another address of the model's provider.")
 #: Options that name a model for this command alone; it gets `named`.
-model_options = gathered(
+model_options = options.gathered(
     "named",
     ModelChoice,
-    text_option("--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."),
+    options.text("--model", metavar="NAME", help="PROVIDER/MODEL to ask this time; else the setting summaryModel."),
     provider_option,
     base_url_option,
 )
@@ -299,11 +268,11 @@ class SourceTimes:
 
     def settings(self, configured: Settings) -> Settings:
         if self.zone is not None and not is_time_zone(self.zone):
-            raise bad_option("--tz", f"{self.zone!r:.80} is not a time zone such as Europe/Berlin")
+            raise options.bad_option("--tz", f"{self.zone!r:.80} is not a time zone such as Europe/Berlin")
         if not self.are_shown and self.zone is not None:
-            raise usage_error("--tz says in which zone times are; with --no-timestamps there are none.")
+            raise options.usage_error("--tz says in which zone times are; with --no-timestamps there are none.")
         if not self.are_shown and not Summariser(configured).has_model:
-            raise usage_error("--no-timestamps is about what a model reads; name one with --model.")
+            raise options.usage_error("--no-timestamps is about what a model reads; name one with --model.")
         return configured if self.zone is None else replace(configured, timezone=self.zone)
 
     def summariser(self, settings: Settings, prompt_folder: Path | None) -> Summariser:
@@ -318,11 +287,11 @@ class SourceTimes:
 
 _ABOUT_TIMES = "Whether messages are shown with their times.  [default: timestamps]"
 #: Options for the times in what a model reads; the command gets `times`.
-source_time_options = gathered(
+source_time_options = options.gathered(
     "times",
     SourceTimes,
     click.option("--timestamps/--no-timestamps", "are_shown", default=True, help=_ABOUT_TIMES),
-    text_option("--tz", "zone", metavar="ZONE", help="The zone of these times; else the setting timezone."),
+    options.text("--tz", "zone", metavar="ZONE", help="The zone of these times; else the setting timezone."),
 )
 
 
@@ -369,16 +338,11 @@ def model(ctx: click.Context) -> None:
 
 @command("use", model, short_help="Let another model write summaries.")
 @click.argument("name", metavar="MODEL", type=text_type)
-@click.option("--model", "model_name", metavar="NAME", type=text_type, help="With a base URL: which of its models.")
-@click.option("--no-call", is_flag=True, help="Save it without trying it.")
-@click.option("--dry-run", is_flag=True, help="Try it, and save nothing.")
+@options.text("--model", "model_name", metavar="NAME", help="With a base URL: which of its models.")
+@options.flag("--no-call", help="Save it without trying it.")
+@options.flag("--dry-run", help="Try it, and save nothing.")
 def use(invocation: Invocation, name: str, model_name: str | None, no_call: bool, dry_run: bool) -> None:
-    """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file.
-
-    MODEL is PROVIDER/NAME such as openai/gpt-5-mini, anthropic/claude-haiku-4-5 or ollama/llama3.2; the base URL of a
-    server with OpenAI's API; claude or codex, which use their login on this machine; a command that reads a prompt and
-    prints an answer; or none.
-    """
+    """Let MODEL write summaries from now on. It is tried on a sample, then saved in the config file."""
     invocation.format = invocation.format or "table"
     data = use_model(invocation, name, model_name, tries=not no_call, saves=not dry_run)
     invocation.answer("model.use", data, view=print_model_use)
@@ -441,7 +405,7 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
     if name.startswith(("http://", "https://")):
         return _model_at(name.rstrip("/"), model_name)
     if model_name is not None:
-        raise usage_error("--model goes with a base URL.")
+        raise options.usage_error("--model goes with a base URL.")
     provider, slash, rest = name.partition("/")
     if name.startswith(f"{COMMAND_PROVIDER}/"):
         return name, ""
@@ -455,7 +419,7 @@ def _model_value(name: str, model_name: str | None) -> tuple[str, str]:
     try:
         program = shlex.split(name)[:1]
     except ValueError as error:
-        raise bad_option("MODEL", f"{name!r:.80} is no command line: {error}") from None
+        raise options.bad_option("MODEL", f"{name!r:.80} is no command line: {error}") from None
     if program and shutil.which(os.path.expanduser(program[0])):
         return f"{COMMAND_PROVIDER}/{name}", ""
     known, _ = list_prices()
@@ -537,19 +501,9 @@ def print_model_use(screen: Screen, data: Data) -> None:
             screen.undo(f"lcm model use {data['undo']}")
         return
     screen.title(data["name"], "" if data["saved"] else "not saved (--dry-run)")
-    tried, here = data.get("tried", {}), data["archive"] or {}
-    cost = f"about ${here['cost']:,.2f} to summarise all of them once" if here.get("cost") else ""
-    size = f"{here['messageTokens']:,} tokens of messages" if here else ""
-    screen.fields(
-        (
-            ("key", data["keyFrom"] or "none"),
-            ("price", _price_text(data["price"])),
-            ("tried", f"{tried['seconds']:.1f} s" if tried else None),
-            ("answer", tried.get("answer")),
-            ("this archive", "; ".join(filter(None, (size, cost)))),
-            ("saved in", data["configPath"]),
-        )
-    )
+    cost = (data["archive"] or {}).get("cost")
+    shown = data | {"price": _price_text(data["price"]), "toSummariseAllOfIt": f"about ${cost:,.2f}" if cost else ""}
+    screen.record(shown, "name", "before", "undo", "saved", "problem", "overriddenBy", "archive")
     if data["saved"] and data["before"] != data["name"]:
         screen.undo(f"lcm model use {data['undo']}")
     if data.get("problem"):
@@ -568,13 +522,9 @@ def _price_text(price: Data | None) -> str:
 
 
 @command("test", model, short_help="Ask each model for one word.")
-@click.option("--no-call", is_flag=True, help="Only list them.")
+@options.flag("--no-call", help="Only list them.")
 def check_models(invocation: Invocation, no_call: bool) -> None:
-    """List the models that write summaries, in the order in which they are asked, and ask each for one word.
-
-    Without a configured model, summaries are extracted and nothing is called, even if the environment has keys. Exit
-    code 1 when models are configured and none of them answers. Keys are never shown.
-    """
+    """List the models that write summaries, in the order in which they are asked, and ask each for one word."""
     summariser = Summariser(invocation.loaded.settings)
     items = [
         _candidate_json(summariser, candidate) | ({} if no_call else _try_candidate(summariser, candidate))

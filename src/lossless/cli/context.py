@@ -8,19 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lossless.cli import options
 from lossless.cli.charts import print_context_history
-from lossless.cli.commands import (
-    Command,
-    Invocation,
-    command,
-    dry_run_option,
-    id_type,
-    number_option,
-    store_global,
-    text_type,
-    words_argument,
-)
-from lossless.cli.options import ConversationTarget, budget_option, confirm, find_active, target_options, usage_error
+from lossless.cli.commands import Command, Invocation, command, store_global
 from lossless.cli.screen import (
     Data,
     Screen,
@@ -40,6 +30,7 @@ from lossless.model.tokens import estimate_tokens
 from lossless.tui.text import plural, share_bar
 
 if TYPE_CHECKING:
+    from lossless.cli.options import ConversationTarget
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
@@ -62,11 +53,11 @@ class _ContextCommand(Command):
 
 
 @click.command("context", cls=_ContextCommand)
-@target_options()
-@budget_option
-@click.option("--prompt", type=text_type, help="The next message of the user: show what would be quoted for it.")
-@click.option("--items", is_flag=True, help="List every message; otherwise neighbouring messages are counted together.")
-@click.option("--history", is_flag=True, help="Show how the last prompts were assembled, and the tokens of each kind.")
+@options.target_options()
+@options.budget_option
+@options.text("--prompt", help="The next message of the user: show what would be quoted for it.")
+@options.flag("--items", help="List every message; otherwise neighbouring messages are counted together.")
+@options.flag("--history", help="Show how the last prompts were assembled, and the tokens of each kind.")
 @click.option(
     "--as", "payload", type=click.Choice(PAYLOADS), help="Print the payload itself; the same as --format NAME."
 )
@@ -80,17 +71,13 @@ def context(
     history: bool,
     payload: str | None,
 ) -> None:
-    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared.
-
-    With --as, print exactly what a host would send in that provider's format, including the text for the system prompt.
-    Nothing is changed.
-    """
+    """Show what the model sees now: messages and summaries, their tokens, and how the budget is shared."""
     invocation: Invocation = ctx.obj
     if invocation.format in PAYLOADS:
         payload, invocation.format = payload or invocation.format, None
     if history:
         if payload or prompt is not None or items:
-            raise usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
+            raise options.usage_error("--history shows past prompts; leave out --prompt, --items and --as.")
         _show_history(invocation, target)
         return
     with invocation.reader() as engine, engine.browse.reading():
@@ -117,25 +104,19 @@ def _show_history(invocation: Invocation, target: ConversationTarget) -> None:
         }
         for one in receipts
     ]
-    data = {"conversationId": conversation.id, **pick_json(conversation, "session_key", "session_id"), "items": items}
+    data = pick_json(conversation, "conversation_id=id", "session_key", "session_id") | {"items": items}
     if screen := invocation.answer("context-history", data):
         screen.title(f"Prompts of conversation {conversation.id}", session_name(data))
         screen.gap()
-        kinds = list(dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind))
-        columns: list[str | tuple[str, str]] = [
-            "when",
-            *((name, "right") for name in ("tokens", "full", *kinds, "left out")),
+        kinds = dict.fromkeys(kind for one in receipts for kind in one.tokens_by_kind)
+        rows = [
+            {"at": one.at, "tokens": one.tokens, "full": _percent(one.tokens / max(1, one.capacity)).strip()}
+            | {kind: one.tokens_by_kind.get(kind, 0) for kind in kinds}
+            | {"left": len(one.left_out)}
+            for one in receipts
         ]
-        rows = []
-        for one in receipts:
-            counts = [one.tokens_by_kind.get(kind, 0) for kind in kinds]
-            share = _percent(one.tokens / max(1, one.capacity)).strip()
-            numbers = [f"{number:,}" for number in (*counts, len(one.left_out))]
-            rows.append((screen.time(one.at), f"{one.tokens:,}", share, *numbers))
-        if rows:
-            screen.table(columns, rows)
-        else:
-            screen.note("No prompt has been assembled yet.")
+        columns = ["when=at:time", "tokens:count", "full:right", *(f"{kind}:count" for kind in kinds)]
+        screen.items(rows, ", ".join([*columns, "left out=left:count"]), "No prompt has been assembled yet.")
 
 
 def provider_request(prompted: Assembled, format: str) -> Data:
@@ -159,25 +140,20 @@ def _context_json(
     receipt, found = prompted.receipt, engine.browse.prompt_report(conversation, prompted.receipt, budget)
     items, decision = [*_pins_and_focus_json(found), *map(_item_json, found.items)], found.decision
     return {
-        "conversationId": conversation.id,
-        **pick_json(conversation, "session_key", "session_id", "active"),
-        **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits"),
+        **pick_json(conversation, "conversation_id=id", "session_key", "session_id", "active"),
+        **pick_json(receipt, "budget", "capacity", "factor", "tokens", "fits", "tokens_by_kind", "repairs"),
         "stored": {
             "items": found.stored_items,
-            "tokens": decision.stored_tokens,
-            "threshold": decision.target_tokens,
-            "isOver": decision.should_compact,
+            **pick_json(decision, "tokens=stored_tokens", "threshold=target_tokens", "is_over=should_compact"),
         },
         "shares": [
             {"name": lane, "share": share, "aimLow": low, "aimHigh": high}
             for lane, share in receipt.shares.items()
             for low, high in [SHARE_TARGETS.get(lane, (None, None))]
         ],
-        "tokensByKind": dict(receipt.tokens_by_kind),
         "items": items if every_item else _group_messages(items),
         "leftOut": [{"id": id_, "reason": reason} for id_, reason in receipt.left_out],
         "notRead": found.not_read,
-        "repairs": [{"what": repair.what, "count": repair.count} for repair in receipt.repairs],
         "history": to_json(engine.browse.context_sizes(conversation.id, _CHANGES)),
     }
 
@@ -227,21 +203,18 @@ def _group_messages(items: list[Data]) -> list[Data]:
 
 
 @command("pin")
-@words_argument("words", "[TEXT]...", required=False)
-@target_options()
-@click.option("--message", "message_id", metavar="ID", type=id_type, help="Pin a message by its number.")
-@dry_run_option
+@options.words("words", "[TEXT]...", required=False)
+@options.target_options()
+@options.row_id("--message", "message_id", help="Pin a message by its number.")
+@options.dry_run
 def pin(
     invocation: Invocation, words: str | None, target: ConversationTarget, message_id: int | None, dry_run: bool
 ) -> None:
-    """Pin TEXT or a message: it is never summarised, and every prompt has it word for word.
-
-    Without TEXT and --message, list the pins.
-    """
+    """Pin TEXT or a message: it is never summarised, and every prompt has it word for word."""
     if words is not None and message_id is not None:
-        raise usage_error("Give a text or --message, not both.")
+        raise options.usage_error("Give a text or --message, not both.")
     what: str | int | None = words if message_id is None else message_id
-    conversation = None if what is None else find_active(invocation, target)
+    conversation = None if what is None else options.find_active(invocation, target)
     with invocation.reader() if conversation is None else invocation.engine(dry_run=dry_run) as engine:
         pinned = None if conversation is None or what is None else engine.pin(conversation, what)
         with engine.browse.reading():
@@ -251,12 +224,12 @@ def pin(
 
 
 @command("unpin")
-@click.argument("pin_id", metavar="ID", type=id_type)
-@target_options()
-@dry_run_option
+@click.argument("pin_id", metavar="ID", type=options.id_type)
+@options.target_options()
+@options.dry_run
 def unpin(invocation: Invocation, pin_id: int, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the pin ID. The pinned message stays in the archive. `lcm pin` lists the pins."""
-    conversation = find_active(invocation, target)
+    conversation = options.find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         engine.unpin(conversation, pin_id)
         items = _pins_json(engine, conversation.id)
@@ -270,59 +243,50 @@ def _pins_json(engine: Engine, conversation_id: int) -> list[Data]:
     ]
 
 
-_yes = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
-
-
 @command("new")
-@target_options()
-@number_option(
+@options.target_options()
+@options.number(
     "--retain-depth",
     minimum=-1,
     maximum=1_000_000,
     help="Keep summaries of at least this depth; -1 keeps everything. Else the setting newSessionRetainDepth.",
 )
-@_yes
-@dry_run_option
+@options.yes
+@options.dry_run
 def new(invocation: Invocation, target: ConversationTarget, retain_depth: int | None, yes: bool, dry_run: bool) -> None:
-    """Empty the context and keep the conversation: everything except deeper summaries leaves the context.
-
-    Everything stays in the archive and can be found.
-    """
-    conversation = find_active(invocation, target)
-    confirm(f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run)
+    """Empty the context and keep the conversation: everything except deeper summaries leaves the context."""
+    conversation = options.find_active(invocation, target)
+    options.confirm(
+        f"Empty the context of conversation {conversation.id} ({conversation.session.name})?", yes or dry_run
+    )
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.new(conversation, retain_depth=retain_depth)
     data: Data = to_json(report) | {"sessionKey": conversation.session_key}
     if screen := invocation.answer("new", data):
         sizes = f"{data['tokensBefore']:,} → {data['tokensAfter']:,} tokens"
-        if not data["messages"] and not data["summaries"]:
-            screen.line(f"Nothing left the context of conversation {data['conversationId']} ({sizes}).")
-            return
-        screen.title("An empty context", f"in conversation {data['conversationId']}", sizes)
-        screen.line(f"  {message_counts(data)} left the context and stay in the archive")
+        what = f"{message_counts(data)} left the context and stay in the archive"
+        nothing = f"Nothing left the context of conversation {data['conversationId']}"
+        screen.line(f"{what if data['messages'] or data['summaries'] else nothing} ({sizes}).")
 
 
 @command("reset")
-@target_options()
-@_yes
-@dry_run_option
+@options.target_options()
+@options.yes
+@options.dry_run
 def reset(invocation: Invocation, target: ConversationTarget, yes: bool, dry_run: bool) -> None:
-    """Close a conversation and start another one under the same session.
-
-    Everything stays in the archive and can be found. A conversation without messages is not closed.
-    """
-    conversation = find_active(invocation, target)
-    confirm(f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run)
+    """Close a conversation and start another one under the same session."""
+    conversation = options.find_active(invocation, target)
+    options.confirm(
+        f"Close conversation {conversation.id} ({conversation.session.name}) and begin another?", yes or dry_run
+    )
     with invocation.engine(dry_run=dry_run) as engine:
         fresh = engine.reset(conversation)
     closed = conversation.id if fresh.id != conversation.id else None
-    data = {"conversationId": fresh.id, **pick_json(fresh, "session_key", "session_id"), "closedConversationId": closed}
+    data = pick_json(fresh, "conversation_id=id", "session_key", "session_id") | {"closedConversationId": closed}
     if screen := invocation.answer("reset", data):
-        if closed is None:
-            screen.line(f"Conversation {fresh.id} has no messages: it is fresh and stays.")
-        else:
-            screen.title(f"Conversation {closed} is closed")
-            screen.line(f"  {session_name(data)} goes on in conversation {fresh.id}")
+        going_on = f"Conversation {closed} is closed; {session_name(data)} goes on in conversation {fresh.id}."
+        none = f"Conversation {fresh.id} has no messages: it is fresh and stays."
+        screen.line(none if closed is None else going_on)
 
 
 _BAR = 20
@@ -341,14 +305,12 @@ def print_context(screen: Screen, data: Data) -> None:
     full = stored["tokens"] / max(1, stored["threshold"])
     limit = f"compacts at {stored['threshold']:,}{': due now' if stored['isOver'] else ''}"
     kept = f"{_percent(full)}  {stored['tokens']:,}, {limit}"
-    bars: list[tuple[str, Any]] = [("Prompt", joined(share_bar(used, _BAR, colour), "  ", sent))]
-    bars += [("Context", joined(share_bar(full, _BAR, "cyan"), "  ", kept)), ("", "")]
+    bars = [("Prompt", used, colour, sent), ("Context", full, "cyan", kept)]
     for share in data["shares"]:
-        bar = share_bar(share["share"], _BAR, "cyan")
         low, high = share["aimLow"], share["aimHigh"]
         aim = "" if low is None else f"  target {low * 100:.0f}–{high * 100:.0f} %"
-        bars.append((share["name"].capitalize(), joined(bar, "  ", _percent(share["share"]) + aim)))
-    screen.fields(bars)
+        bars.append((share["name"].capitalize(), share["share"], "cyan", _percent(share["share"]) + aim))
+    screen.fields((name, joined(share_bar(part, _BAR, style), "  ", text)) for name, part, style, text in bars)
     screen.gap()
     rows = [_item_row(screen, item) for item in data["items"]]
     if rows:
@@ -371,19 +333,16 @@ def _percent(share: float) -> str:
 
 def _item_row(screen: Screen, item: Data) -> tuple[Any, ...]:
     form = "" if item["form"] == "verbatim" else f"({item['form']}) "
-    kind = item.get("type")
+    kind, name, words = item.get("type"), item["id"], item.get("preview", "")
     if kind == "messages":
-        by_role = ", ".join(f"{count:,} {name}" for name, count in item["byRole"].items())
-        text = styled(f"{form}{item['id']} … {item['lastId']}: {by_role}", "dim")
+        name = f"{name} … {item['lastId']}:"
+        words = ", ".join(f"{count:,} {role}" for role, count in item["byRole"].items())
         what: Any = plural(item["count"], "message")
-        when = item["earliestAt"]
     elif kind == "summary":
-        what, when = styled(f"depth {item['depth']}", "blue"), item["earliestAt"]
-        text = joined((f"{form}{item['id']} ", "dim"), styled(item["preview"], ""))
+        what = styled(f"depth {item['depth']}", "blue")
     else:
         what = styled(str(kind), "magenta") if kind in ("pin", "focus") else role_text(item.get("role", ""))
-        when = item.get("createdAt")
-        text = joined((f"{form}{item['id']} ", "dim"), styled(item.get("preview", ""), ""))
+    when, text = item.get("earliestAt", item.get("createdAt")), joined((f"{form}{name} ", "dim"), styled(words, ""))
     return what, f"{item.get('tokenCount', 0):,}", screen.date(when), text
 
 

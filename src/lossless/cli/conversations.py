@@ -15,15 +15,8 @@ import click
 
 from lossless import __version__
 from lossless.cli import failures, options
-from lossless.cli.commands import Group, Invocation, command, id_type, number_option, text_type
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    Paging,
-    target_options,
-    usage_error,
-    when_option,
-)
+from lossless.cli.commands import Group, Invocation, command, text_type
+from lossless.cli.options import ConversationTarget, Paging
 from lossless.cli.screen import Data, Screen, pick_json, preview, role_text, session_name, styled, to_json
 from lossless.model.budget import fresh_tail_cap
 from lossless.model.context import MessageItem, SummaryKind
@@ -33,7 +26,7 @@ from lossless.tui.reads import titles
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from rich.text import Text
 
@@ -126,7 +119,7 @@ messages = Group("messages", help="List messages, show one, or show the fresh ta
 @click.option("--role", "roles", type=click.Choice(ROLES), multiple=True, help="Only this role; may be repeated.")
 @options.time_options
 @options.paging_options("messages", int)
-@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
+@options.flag("--include-content", help="Show the whole text, too.")
 def list_messages(
     invocation: Invocation, /, target: ConversationTarget, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
@@ -150,12 +143,9 @@ def list_messages(
 
 @command("tail", messages)
 @options.target_options()
-@number_option("--count", maximum=MAX_LIMIT, help="As if this many were protected, instead of the setting.")
+@options.number("--count", maximum=options.MAX_LIMIT, help="As if this many were protected, instead of the setting.")
 def show_tail(invocation: Invocation, target: ConversationTarget, count: int | None) -> None:
-    """Show the fresh tail: the messages that are never summarised.
-
-    The newest user message and all after it are always inside, whatever the limits say.
-    """
+    """Show the fresh tail: the messages that are never summarised."""
     settings = invocation.loaded.settings
     limit, cap = count or settings.fresh_tail_count, _tail_cap(settings)
     with invocation.reader() as engine, engine.browse.reading():
@@ -176,18 +166,14 @@ def show_tail(invocation: Invocation, target: ConversationTarget, count: int | N
         "messages": options.rows_json(rows, whole=True),
     }
     if screen := invocation.answer("messages.tail", data):
-        selected, limits, whole = data["selected"], data["limits"], data["conversation"]
-        most = "" if limits["maxTokens"] is None else f", at most {limits['maxTokens']:,} tokens"
         screen.title(f"Fresh tail of conversation {data['conversationId']}")
-        shown = f"{plural(selected['messages'], 'message')}, {selected['tokens']:,} tokens"
-        every = f"{whole['messages']:,} and {whole['tokens']:,}"
-        screen.line(f"{shown}, of {every}; protected: {limits['count']:,}{most}")
+        screen.record(data, "conversationId", "messages")
         for message in data["messages"]:
             _print_message_text(screen, message)
 
 
 @command("show", messages)
-@click.argument("message_id", type=id_type)
+@click.argument("message_id", type=options.id_type)
 def show_message(invocation: Invocation, message_id: int) -> None:
     """Show one message in full, as it came in, and where it is now."""
     with invocation.reader() as engine, engine.browse.reading():
@@ -202,19 +188,11 @@ def _message_json(engine: Engine, message_id: int, what: str = "message") -> Dat
     stored, status = engine.browse.message(message_id), engine.browse.message_status(message_id)
     return {
         "message": options.row_json(rows[0], whole=True),
-        "format": stored.message.format,
         "entryId": stored.entry_id,
-        "eventKey": stored.message.event_key,
-        "toolCalls": to_json(stored.message.tool_calls),
-        "original": stored.message.original,
-        "standing": {
-            "contextOrdinal": status.ordinal,
-            "summarizedIn": status.leaf_id,
-            "hiddenCause": status.hidden_cause,
-        },
+        **pick_json(stored.message, "format", "event_key", "tool_calls", "original"),
+        "standing": pick_json(status, "context_ordinal=ordinal", "summarized_in=leaf_id", "hidden_cause"),
         "versions": [
-            pick_json(version, "kind", "at")
-            | {"content": version.message.content, "original": version.message.original}
+            pick_json(version, "kind", "at", "content=message.content", "original=message.original")
             for version in engine.browse.versions(message_id)
         ],
     }
@@ -229,14 +207,11 @@ summaries = Group("summaries", help="List summaries, or show one with its source
 @click.option("--kind", type=click.Choice(get_args(SummaryKind)), help="Made of messages, or of summaries.")
 @options.time_options
 @options.paging_options("summaries", str)
-@click.option("--include-content", is_flag=True, help="Show the whole text, too.")
+@options.flag("--include-content", help="Show the whole text, too.")
 def list_summaries(
     invocation: Invocation, /, target: ConversationTarget | None, paging: Paging, include_content: bool, **filters: Any
 ) -> None:
-    """List summaries, newest first, of one conversation or of all.
-
-    The time of a summary is that of the newest message below it.
-    """
+    """List summaries, newest first, of one conversation or of all."""
     with invocation.reader() as engine, engine.browse.reading():
         id_ = options.id_or_none(target, engine)
         page = engine.browse.summaries(
@@ -290,10 +265,7 @@ def _summary_json(engine: Engine, summary_id: str) -> Data:
 @options.time_options
 @options.paging_options("conversations", int)
 def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging) -> None:
-    """List conversations, those with the newest messages first.
-
-    A conversation without a title is listed with its first words. `lcm show` opens one by its number or session key.
-    """
+    """List conversations, those with the newest messages first."""
     with invocation.reader() as engine, engine.browse.reading():
         page = engine.browse.conversations(paging.limit, paging.start, by_message=True, span=span)
         words = titles(engine.browse, page.rows)
@@ -302,23 +274,18 @@ def list_command(invocation: Invocation, span: TimeRange | None, paging: Paging)
     ]
     data: Data = {"items": items}
     if screen := invocation.answer("list", data, paging.pagination(page)):
-        is_wide = screen.width >= _WIDE
-
-        def about(item: Data) -> Text:
-            words = item["firstWords"]
-            return styled(words if len(words) <= 100 else words[:99] + "…", "" if item["active"] else "dim")
+        is_wide, is_widest = screen.width >= _WIDE, screen.width >= _WIDEST
 
         def session(item: Data) -> Text:
             name = session_name(item)
-            if screen.width < _WIDEST:
-                name = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
-            return styled(name, "dim")
+            short = shorten_middle(_RUN_ID.sub(":…", name), 32 if is_wide else 20)
+            return styled(name if is_widest else short, "dim")
 
         screen.items(
             data["items"],
             "#=conversationId:right, conversation:rest, session:rest, messages=messageCount:count, "
             f"{'from=earliestMessageAt:date, ' if is_wide else ''}last=latestMessageAt:date",
-            conversation=about,
+            conversation=lambda item: styled(preview(item["firstWords"], 100), "" if item["active"] else "dim"),
             session=session,
         )
 
@@ -329,16 +296,13 @@ _REFERENCE = re.compile(r"\[|(msg[#:]|sum_|file_)\w")
 
 @command("show")
 @click.argument("name", metavar="ID", type=text_type, shell_complete=options.complete_sessions)
-@click.option("--details", is_flag=True, help="For a conversation: counts, context and state instead of its messages.")
-@click.option("--full", is_flag=True, help="Show all of long messages and tool results.")
+@options.flag("--details", help="For a conversation: counts, context and state instead of its messages.")
+@options.flag("--full", help="Show all of long messages and tool results.")
 @options.time_options
 @options.paging_options("messages", int)
 def show(invocation: Invocation, name: str, details: bool, full: bool, span: TimeRange | None, paging: Paging) -> None:
     """Open ID: a conversation (its number, its session key, @last, @live), a message (msg#12), a summary (sum_…) or a
     stored file (file_…).
-
-    A conversation is shown with its newest messages, oldest first. A number that no conversation has is the number of a
-    message.
     """
     settings = replace(invocation.loaded.settings, expand_for_main_agents="allow")
     with invocation.reader(settings) as engine, engine.browse.reading():
@@ -428,10 +392,6 @@ def print_shown(screen: Screen, data: Data) -> None:
         _print_message_text(screen, message | {"content": text})
 
 
-def depth_rows(depths: Iterable[Data]) -> list[tuple[str, str]]:
-    return [(f"  depth {row['depth']}", f"{row['count']:,} {row['kind']}, {row['tokens']:,} tokens") for row in depths]
-
-
 def print_conversation(screen: Screen, data: Data) -> None:
     item, ingest = data["conversation"], data["ingest"]
     screen.title(f"Conversation {item['conversationId']}", item["title"], "active" if item["active"] else "closed")
@@ -457,10 +417,8 @@ def print_message(screen: Screen, data: Data) -> None:
     screen.title(f"Message {item['messageId']}")
     screen.gap()
     place = "in the context" if status["contextOrdinal"] is not None else "in no context"
-    if status["summarizedIn"]:
-        place = f"below {status['summarizedIn']}"
-    elif status["hiddenCause"]:
-        place = f"hidden ({status['hiddenCause']})"
+    place = f"hidden ({status['hiddenCause']})" if status["hiddenCause"] else place
+    place = f"below {status['summarizedIn']}" if status["summarizedIn"] else place
     facts = {"now": place, "format": data["format"], "entryId": data["entryId"]}
     screen.record(item | facts, "messageId", "content", "preview")
     screen.gap()
@@ -495,11 +453,11 @@ _BUDGETS = 3
 
 
 @command("status")
-@click.option("--room", is_flag=True, help="Say what takes up space, however large the archive is.")
-@click.option("--size", "wants_size", is_flag=True, help="Only what takes up space, and what could be deleted.")
-@click.option("--cost", "wants_cost", is_flag=True, help="Only what summaries cost, and what they save.")
-@target_options(required=False)
-@when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
+@options.flag("--room", help="Say what takes up space, however large the archive is.")
+@options.flag("--size", "wants_size", help="Only what takes up space, and what could be deleted.")
+@options.flag("--cost", "wants_cost", help="Only what summaries cost, and what they save.")
+@options.target_options(required=False)
+@options.when_option("--since", "With --cost: from this time on: 2026-07-01, yesterday, 30d.")
 def status(
     invocation: Invocation,
     room: bool,
@@ -508,18 +466,14 @@ def status(
     target: ConversationTarget | None,
     since: datetime | None,
 ) -> None:
-    """Show how much is stored, whether anything was lost, and what takes up space.
-
-    Sizes are shown for archives of up to 200 MB, and with --room for larger ones: every page is read for them. With
-    --cost, -s and --since limit what is counted.
-    """
+    """Show how much is stored, whether anything was lost, and what takes up space."""
     if wants_cost:
         from lossless.cli.compact import emit_cost
 
         emit_cost(invocation, target, since)
         return
     if target is not None or since is not None:
-        raise usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
+        raise options.usage_error("-s and --since go with --cost; `lcm show --details` is about one conversation.")
     if wants_size:
         from lossless.cli.retention import size as show_size
 
@@ -536,15 +490,10 @@ def status(
             "databaseSizeBytes": size,
             "freeBytes": free,
             "walBytes": wal.stat().st_size if wal.exists() else 0,
-            "freshTail": {"count": settings.fresh_tail_count, "maxTokens": settings.fresh_tail_max_tokens},
+            "freshTail": pick_json(settings, "count=fresh_tail_count", "max_tokens=fresh_tail_max_tokens"),
             "historyBudgets": [
-                {
-                    "conversationId": id_,
-                    **pick_json(budget, "tokens", "window"),
-                    "beside": budget.overhead + budget.frame,
-                    "reply": budget.reply,
-                    "factor": round(budget.factor, 3),
-                }
+                {"conversationId": id_, **pick_json(budget, "tokens", "window", "reply")}
+                | {"beside": budget.overhead + budget.frame, "factor": round(budget.factor, 3)}
                 for id_, budget in browse.newest_history_budgets(_BUDGETS)
             ],
             "promptCaches": [
@@ -561,12 +510,10 @@ def status(
 def _totals_json(engine: Engine) -> Data:
     totals, depths = engine.browse.totals(), engine.browse.depths()
     return {
-        "conversations": {"total": totals.counts.conversations, "active": totals.counts.active},
-        "messages": {
-            "count": totals.counts.messages,
-            "tokens": totals.message_tokens,
-            **pick_json(totals, "earliest_at", "latest_at", "undated"),
-        },
+        "conversations": pick_json(totals.counts, "total=conversations", "active"),
+        "messages": pick_json(
+            totals, "count=counts.messages", "tokens=message_tokens", "earliest_at", "latest_at", "undated"
+        ),
         "summaries": {
             "count": totals.counts.summaries,
             "tokens": sum(depth.tokens for depth in totals.depths),
@@ -575,7 +522,7 @@ def _totals_json(engine: Engine) -> Data:
             "latestAt": max((at for depth in totals.depths if (at := depth.latest_at)), default=None),
             "byDepth": _depths_json(depths),
         },
-        "context": {"items": totals.context_items, "tokens": totals.context_tokens},
+        "context": pick_json(totals, "items=context_items", "tokens=context_tokens"),
         "maintenance": pick_json(totals, "pending", "running", "failed"),
         "largeFiles": {"count": totals.counts.files},
     }
@@ -584,8 +531,7 @@ def _totals_json(engine: Engine) -> Data:
 def _without_model_json(engine: Engine) -> Data | None:
     from lossless.llm.completion import estimate_model
 
-    estimate = None if engine.loop.summariser.has_model else estimate_model(engine.browse.depths())
-    if estimate is None:
+    if engine.loop.summariser.has_model or (estimate := estimate_model(engine.browse.depths())) is None:
         return None
     counts = pick_json(estimate, "summaries", "input_tokens", "output_tokens", "as_of")
     return {**counts, "costs": {model: float(cost) for model, cost in estimate.costs}, "text": str(estimate)}
@@ -625,9 +571,6 @@ def print_status(screen: Screen, data: Data) -> None:
             ("Last compacted", ago_and_time(screen, compacted)),
             *ingest_rows(live),
             ("Blocked", styled(f"{blocks:,}", "bold red") if blocks else styled("none", "green")),
-            *_held_rows(live["heldTranscripts"], "transcript", "held back", "bold red"),
-            *_held_rows(live["refusedTranscripts"], "transcript", "refused", "dim"),
-            *_held_rows(len(live["quarantined"]), "conversation", "quarantined", "bold red"),
             ("Compaction", f"{', '.join(debts)}; `lcm worker` runs them" if debts else "none pending"),
             ("", ""),
             ("Conversations", f"{held['total']:,}, {held['active']:,} active"),
@@ -635,11 +578,19 @@ def print_status(screen: Screen, data: Data) -> None:
             ("  from", span),
             ("  undated", styled(undated, "yellow") if messages["undated"] else None),
             ("Summaries", f"{summaries['count']:,}, {summaries['tokens']:,} tokens{below}"),
-            *depth_rows(summaries["byDepth"]),
+            *(
+                (f"  depth {row['depth']}", f"{row['count']:,}, {row['tokens']:,} tokens")
+                for row in summaries["byDepth"]
+            ),
             ("Context", f"{plural(totals['context']['items'], 'item')}, {totals['context']['tokens']:,} tokens"),
             ("Fresh tail", f"{plural(tail['count'], 'message')}{'' if cap is None else f', {cap:,} tokens'}"),
         )
     )
+    see = "; see `lcm session transcripts`"
+    held_back = {"heldTranscripts": f"held back{see}", "refusedTranscripts": f"refused{see}"}
+    screen.counts(live, held_back, "transcript", "bold red")
+    quarantined = {"quarantined": len(live["quarantined"])}
+    screen.counts(quarantined, {"quarantined": "quarantined; see `lcm session quarantine`"}, "conversation", "bold red")
     screen.record({name: data[name] for name in ("historyBudgets", "promptCaches")})
     for blocked in live["blocked"]:
         screen.gap()
@@ -652,8 +603,3 @@ def print_status(screen: Screen, data: Data) -> None:
     if data["room"]:
         screen.gap()
         screen.bars(list(data["room"].items()))
-
-
-def _held_rows(count: int, noun: str, what: str, style: str) -> list[tuple[str, Any]]:
-    text = f"{plural(count, noun)} {what}; see `lcm session {'transcripts' if noun == 'transcript' else 'quarantine'}`"
-    return [("", styled(text, style))] if count else []

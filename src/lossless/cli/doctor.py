@@ -4,27 +4,20 @@ what can be derived.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli.commands import (
-    Group,
-    Invocation,
-    command,
-    id_type,
-    new_spelling,
-    number_option,
-    text_type,
-)
+from lossless.cli import options
+from lossless.cli.commands import Group, Invocation, command, new_spelling
 from lossless.cli.config import SourceTimes, writer_name
-from lossless.cli.options import apply_confirmed, ask_person, usage_error
 from lossless.cli.retention import phrases_in
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled, to_json
-from lossless.cli.surgery import DraftOptions, write_plans, yes_option
+from lossless.cli.surgery import DraftOptions, write_plans
 from lossless.compaction.summariser import Summariser
 from lossless.maintenance.doctor import MAX_NAMED_IDS, DoctorFinding, remedy_of
 from lossless.maintenance.prune import adopt_archive
@@ -40,25 +33,21 @@ if TYPE_CHECKING:
 
 #: How many conversations of a filter are listed; the others are counted.
 _SHOWN = 50
-_offline = click.option("--offline", is_flag=True, help="Do not call models to see whether they answer.")
+_offline = options.flag("--offline", help="Do not call models to see whether they answer.")
 
 
 @click.group("doctor", cls=Group, invoke_without_command=True)
 @_offline
-@click.option("--fix", is_flag=True, help="Repair what can be repaired, and look again.")
-@click.option("--dry-run", is_flag=True, help="With --fix: only list what would be repaired.")
-@click.option("--yes", "-y", is_flag=True, help="With --fix: call models without asking.")
+@options.flag("--fix", help="Repair what can be repaired, and look again.")
+@options.flag("--dry-run", help="With --fix: only list what would be repaired.")
+@options.flag("--yes", "-y", help="With --fix: call models without asking.")
 @click.pass_context
 def doctor(ctx: click.Context, offline: bool, fix: bool, dry_run: bool, yes: bool) -> None:
-    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`.
-
-    --fix makes a backup, rebuilds the search index and derived values, merges sessions that were split, and rewrites
-    broken summaries. If a model writes these, you are asked first.
-    """
+    """Find what is wrong with the archive, and repair it. Alone: `lcm doctor examine`."""
     if ctx.invoked_subcommand is not None:
         return
     if (dry_run or yes) and not fix:
-        raise usage_error("--dry-run and --yes go with --fix.")
+        raise options.usage_error("--dry-run and --yes go with --fix.")
     if fix:
         _fix(ctx.obj, dry_run=dry_run, yes=yes)
     ctx.invoke(examine, offline=offline or fix)
@@ -85,7 +74,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
     click.echo(f"To repair: {'; '.join(plan) or 'nothing'}.", err=True)
     if dry_run or not plan:
         return
-    if calls and not yes and not ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
+    if calls and not yes and not options.ask_person(f"Ask {writer_name(asked)} at least {plural(calls, 'time')}?"):
         click.echo("Broken summaries were not rewritten; --yes rewrites them.", err=True)
         repairs = []
     for act in steps.values():
@@ -99,13 +88,7 @@ def _fix(invocation: Invocation, *, dry_run: bool, yes: bool) -> None:
 @command("examine", doctor, short_help="Look for all known problems.")
 @_offline
 def examine(invocation: Invocation, offline: bool) -> None:
-    """Look for all known problems; `lcm doctor` alone does the same.
-
-    Inconsistent contexts, broken summaries, an outdated search index, files without rows and rows without files,
-    compactions that never run, sessions that were split, rows that older engines stored twice, refused input, models
-    that do not answer. Nothing is changed; each finding says what helps. Exit code 1 when something is damaged or lost,
-    as for `lcm verify`; with warnings and notes only it is 0.
-    """
+    """Look for all known problems; `lcm doctor` alone does the same."""
     with invocation.reader() as engine:
         found = engine.admin.examine(ask_models=not offline)
         if found.healthy:  # as far as a quick look goes
@@ -124,65 +107,47 @@ def examine(invocation: Invocation, offline: bool) -> None:
     type=click.Choice((*CLEAN_FILTERS, ALL_FILTERS)),
     help="Delete what this filter finds; or what all of them find.",
 )
-@click.option("--vacuum", is_flag=True, help="Free the space on disk afterwards.")
-@click.option("--dry-run", is_flag=True, help="Only list them.")
-@yes_option
+@options.flag("--vacuum", help="Free the space on disk afterwards.")
+@options.flag("--dry-run", help="Only list them.")
+@options.yes
 def clean_command(invocation: Invocation, filter_id: str | None, vacuum: bool, dry_run: bool, yes: bool) -> None:
-    """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup.
-
-    Filters: archived_subagents, cron_sessions (finished runs), null_subagent_context. `lcm files gc` deletes their
-    files.
-    """
+    """List conversations that are no longer used, by filter; with --apply delete those of one, after a backup."""
     with invocation.reader() as engine:
         plans = engine.admin.clean_plans(filter_id)
-    names = ("session_key", "session_id", "active", "newest_at", "messages")
+    names = ("session_key", "session_id", "active", "newest_at", "messages", "bytes=text_bytes")
     items = [
         {
-            "filter": plan.filter_id,
-            "meaning": plan.meaning,
+            **pick_json(plan, "filter=filter_id", "meaning", "bytes"),
             "count": len(plan.conversations),
             "messages": sum(held.messages for held in plan.conversations),
-            "bytes": plan.bytes,
-            "conversations": [
-                {"conversationId": held.id, **pick_json(held, *names), "bytes": held.text_bytes}
-                for held in plan.conversations[:_SHOWN]
-            ],
+            "conversations": [pick_json(held, "conversation_id=id", *names) for held in plan.conversations[:_SHOWN]],
         }
         for plan in plans
     ]
     data: Data = {"items": items, "applied": False, "done": None}
     if filter_id is not None and not dry_run:
         plan, question = plans[0], f"Delete {len(plans[0].conversations)} conversations permanently?"
-        report = apply_confirmed(
+        report = options.apply_confirmed(
             invocation, question, yes, plan.text, lambda engine: engine.admin.clean(plan, vacuum=vacuum)
         )
         data |= {"applied": True, "done": to_json(report)}
     if screen := invocation.answer("doctor.clean", data):
-        removed = data["done"]
-        if removed is None:
-            for item in data["items"]:
-                screen.title(item["filter"], item["meaning"])
-                screen.record(item, "filter", "meaning")
-            screen.unchanged("--apply FILTER deletes, after a backup.")
+        if data["done"] is not None:
+            screen.line(styled("Deleted.", "bold green"))
+            screen.record(data["done"])
             return
-        screen.line(styled(f"{plural(removed['conversations'], 'conversation')} deleted.", "bold green"))
-        if removed["backup"]:
-            screen.note(f"The copy from before is {removed['backup']}.")
-        if removed["refusal"]:
-            screen.warn(f"The room was not given back: {removed['refusal']}")
+        for item in data["items"]:
+            screen.title(item["filter"], item["meaning"])
+            screen.record(item, "filter", "meaning")
+        screen.unchanged("--apply FILTER deletes, after a backup.")
 
 
 @command("maintenance", doctor, short_help="List or close stuck compactions.")
-@click.option(
-    "--apply", "conversation_id", metavar="ID", type=id_type, help="Close the pending compaction of this conversation."
-)
-@click.option("--dry-run", is_flag=True, help="Only list them.")
-@yes_option
+@options.row_id("--apply", "conversation_id", help="Close the pending compaction of this conversation.")
+@options.flag("--dry-run", help="Only list them.")
+@options.yes
 def maintenance_command(invocation: Invocation, conversation_id: int | None, dry_run: bool, yes: bool) -> None:
-    """List pending compactions, of open and of closed conversations; with --apply close one that will never run.
-
-    Only the compaction of a closed conversation can be closed: `lcm worker` runs the others.
-    """
+    """List pending compactions, of open and of closed conversations; with --apply close one that will never run."""
     with invocation.reader() as engine:
         found = engine.admin.open_debts()
         work = None if conversation_id is None else engine.admin.close_debt_plan(conversation_id)
@@ -190,128 +155,86 @@ def maintenance_command(invocation: Invocation, conversation_id: int | None, dry
     data: Data = {"items": items, "applied": False, "backup": None}
     if work is not None and not dry_run:
         text = describe_close(work)
-        copy = apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
+        copy = options.apply_confirmed(invocation, "Close it?", yes, text, lambda engine: engine.admin.close_debt(work))
         data |= {"applied": True, "backup": str(copy), "closed": conversation_id}
-    if screen := invocation.answer("doctor.maintenance", data):
-        if not items:
-            screen.line("No compaction is pending.")
-        screen.record(data, "backup", "closed")
-        if data["applied"]:
-            screen.line(styled(f"The pending compaction of conversation {data['closed']} is closed.", "bold green"))
+    none = "" if items else "No compaction is pending."
+    done = f"The pending compaction of conversation {conversation_id} is closed."
+    how, hidden = "--apply ID closes that of a closed conversation.", ("backup", "closed")
+    invocation.answer(
+        "doctor.maintenance", data, view=partial(Screen.outcome, none=none, done=done, how=how, hidden=hidden)
+    )
 
 
 @command("rollover-splits", doctor, short_help="Merge sessions that were split.")
 @click.option("--apply/--dry-run", "is_real", help="Merge them, after a backup; or only list them, as by default.")
-@yes_option
+@options.yes
 def rollover_splits(invocation: Invocation, is_real: bool, yes: bool) -> None:
-    """List sessions whose history was split by a rollover; with --apply merge those that are certain.
-
-    For the others look first, then run `lcm session merge --reviewed`.
-    """
+    """List sessions whose history was split by a rollover; with --apply merge those that are certain."""
     with invocation.reader() as engine:
         found = engine.surgery.splits()
         plans = [engine.surgery.plan_merge(split.session_key) for split in found if not split.review]
     reports = []
     if is_real and plans:
         question, text = f"Merge {len(plans)} sessions?", "\n".join(plan.text for plan in plans)
-        reports = apply_confirmed(
+        reports = options.apply_confirmed(
             invocation, question, yes, text, lambda engine: [engine.surgery.apply(plan) for plan in plans]
         )
     data: Data = {"items": to_json(found), "applied": is_real, "done": to_json(reports)}
-    if screen := invocation.answer("doctor.rollover-splits", data):
-        if not data["items"]:
-            screen.line("No session is split.")
-            return
-        screen.record(data, "done")
-        if is_real:
-            screen.line(styled(f"{plural(len(reports), 'session')} merged.", "bold green"))
-        else:
-            screen.unchanged("--apply merges those that are certain, after a backup.")
+    done, how = f"{plural(len(reports), 'session')} merged.", "--apply merges those that are certain, after a backup."
+    none = "" if found else "No session is split."
+    view = partial(Screen.outcome, none=none, done=done, how=how, hidden=["done"])
+    invocation.answer("doctor.rollover-splits", data, view=view)
 
 
 @command("reindex", doctor, short_help="Rebuild the search index.")
-@click.option("--all", "anew", is_flag=True, help="Empty the index first, and rebuild all of it.")
+@options.flag("--all", "anew", help="Empty the index first, and rebuild all of it.")
 @click.option("--apply/--dry-run", "is_real", help="Do it; or only count what is missing, which is the default.")
 def reindex(invocation: Invocation, anew: bool, is_real: bool) -> None:
-    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change.
-
-    Other programs may write meanwhile. If it is stopped, the next call continues. Exit code 1 when rows cannot be read.
-    """
+    """Count what is missing in the search index; with --apply rebuild it from the rows, which do not change."""
     with invocation.reader() as engine:
         (drift, damaged), counts = engine.admin.reindex_plan(), engine.browse.counts()
     unindexed = drift.unindexed_messages + drift.unindexed_summaries
     all_ = counts.messages + counts.summaries
     total = all_ if anew or damaged else drift.wrong + unindexed + drift.upstream_lost
-    data: Data = {
-        "damaged": list(damaged),
-        "lostMessages": drift.lost_count,
-        "goneMessages": drift.gone_count,
-        "staleSummaries": len(drift.stale_summaries),
-        "goneSummaries": drift.gone_summaries,
-        "unindexed": unindexed,
-        "losslessClawLost": drift.upstream_lost,
-        "all": anew,
-        "applied": is_real,
-        "done": None,
-    }
+    lost = pick_json(drift, "lost_messages=lost_count", "gone_messages=gone_count", "gone_summaries")
+    data: Data = {"damaged": list(damaged), **lost, "losslessClawLost": drift.upstream_lost, "unindexed": unindexed}
+    data |= {"staleSummaries": len(drift.stale_summaries), "all": anew, "applied": is_real, "done": None}
     if is_real:
         with invocation.engine() as engine, invocation.progress("Indexing", total) as advance:
             data["done"] = to_json(engine.admin.reindex(anew=anew, progress=advance))
     is_whole = not (data["done"] and data["done"]["unreadable"])
-    if screen := invocation.answer("doctor.reindex", data, ok=is_whole):
-        screen.record(data)
-        if not is_real:
-            screen.unchanged("--apply makes it again.")
+    invocation.answer("doctor.reindex", data, ok=is_whole, view=partial(Screen.outcome, how="--apply makes it again."))
 
 
 @command("rebuild", doctor, short_help="Compute derived values again.")
 @click.option("--apply/--dry-run", "is_real", help="Do it; or only list what is wrong, which is the default.")
 def rebuild(invocation: Invocation, is_real: bool) -> None:
-    """List values that do not match the messages and summaries; with --apply compute them again, after a backup.
-
-    These are places in contexts, sources of summaries that the log names, their counts and times, and counters.
-    Messages do not change.
-    """
+    """List values that do not match the messages and summaries; with --apply compute them again, after a backup."""
     with invocation.reader() as engine:
         found = engine.admin.rebuild_plan()
     if is_real:
         with invocation.engine() as engine:
             found = engine.admin.rebuild()
     data: Data = {**to_json(found), "applied": is_real}
-    if screen := invocation.answer("doctor.rebuild", data):
-        screen.record(data)
-        if not any(value for name, value in data.items() if name != "applied"):
-            screen.line("All that can be derived is as it should be.")
-        elif is_real:
-            screen.line(styled("It was made again.", "bold green"))
-        else:
-            screen.unchanged("--apply makes it again.")
+    none = "" if any(to_json(found).values()) else "All that can be derived is as it should be."
+    view = partial(Screen.outcome, none=none, done="It was made again.", how="--apply makes it again.")
+    invocation.answer("doctor.rebuild", data, view=view)
 
 
 def _unproven_json(proof: Verification) -> Iterator[DoctorFinding]:
-    wrong = defaultdict(list)
-    for problem in proof.problems:
-        if problem.severity == "error":
-            wrong[problem.table].append(problem)
-    for table, some in wrong.items():
+    errors = [problem for problem in proof.problems if problem.severity == "error"]
+    for table in dict.fromkeys(problem.table for problem in errors):
+        some = [problem for problem in errors if problem.table == table]
         message = f"{table}: {some[0].detail}{f', and {len(some) - 1:,} more' if len(some) > 1 else ''}"
         ids = tuple(problem.id for problem in some[:MAX_NAMED_IDS])
         yield DoctorFinding("proof", "problem", message, remedy_of(table, some[0].check), ids=ids)
 
 
 @command("verify")
-@number_option("--limit", maximum=100_000, default=100, help="List this many.")
-@click.option("--absent-from", "absent", metavar="FILE", type=text_type, help="Prove that these phrases are nowhere.")
+@options.number("--limit", maximum=100_000, default=100, help="List this many.")
+@options.text("--absent-from", "absent", metavar="FILE", help="Prove that these phrases are nowhere.")
 def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
-    """Prove that everything stored is complete, searchable and reachable.
-
-    Nothing is changed. Exit code 1 when something is wrong; each bad row is listed with its table and id. Warnings are
-    about rows that other programs wrote, and do not count as wrong.
-
-    With --absent-from it proves the opposite for the phrases in FILE (one per line; `-` reads standard input): that
-    none of them is in the archive, its payloads or its backups, including compressed columns and search indexes. Exit
-    code 1 when one is found; each place is listed.
-    """
+    """Prove that everything stored is complete, searchable and reachable."""
     if absent is not None:
         from lossless.maintenance.forget import prove_absence
 
@@ -319,7 +242,9 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
         proof = prove_absence(invocation.file_path, invocation.vault, phrases_in(absent, "--absent-from"))
         traces = {"found": len(proof.traces), "traces": to_json(proof.traces[:limit])}
         absence = pick_json(proof, "ok", "files", "bytes", "unreadable") | traces
-        invocation.answer("verify absent", absence, view=print_absent, ok=proof.ok)
+        if screen := invocation.answer("verify absent", absence, ok=proof.ok):
+            screen.record(absence)
+            screen.line("Nowhere." if proof.ok else styled("It was found, or not all could be read.", "red"))
         return
     with invocation.reader() as engine:
         total = engine.browse.counts().messages if invocation.shows_progress else None
@@ -350,14 +275,9 @@ def verify(invocation: Invocation, limit: int, absent: str | None) -> None:
 
 
 @command("adopt", short_help="Delete lossless-claw's own search tables.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what it would free.")
+@options.flag("--apply", "is_real", help="Do it; without this, only say what it would free.")
 def adopt(invocation: Invocation, is_real: bool) -> None:
-    """Delete the search tables that only lossless-claw reads, and free their space.
-
-    It adds what is missing to lossless's own index, makes a backup next to the file, and counts everything again
-    afterwards. It refuses while another process has the file open. lossless-claw rebuilds these tables when it opens
-    the file, so this is for archives that it no longer uses. As `lcm adopt`, nothing changes without --apply.
-    """
+    """Delete the search tables that only lossless-claw reads, and free their space."""
     with invocation.reader() as engine:
         found, (size, free), counts = engine.admin.reclaimable(), engine.browse.size(), engine.browse.counts()
     data: Data = {
@@ -371,20 +291,15 @@ def adopt(invocation: Invocation, is_real: bool) -> None:
             sizes, backup, counts = adopt_archive(invocation.file_path, datetime.now(UTC), advance)
         data |= {
             "applied": True,
-            "databaseSizeBytes": sizes.size_after,
-            "sizeBefore": sizes.size_before,
+            **pick_json(sizes, "database_size_bytes=size_after", "size_before"),
             "bytesFreed": sizes.size_before - sizes.size_after,
             "backupPath": str(backup),
             "backupBytes": backup.stat().st_size,
             "counts": to_json(counts),
         }
-    if screen := invocation.answer("adopt", data):
-        if not data["tables"]:
-            screen.line("There is nothing to drop: the archive has none of lossless-claw's search tables.")
-            return
-        screen.record(data)
-        if not data["applied"]:
-            screen.unchanged("`lcm adopt --apply` makes a backup and does it.")
+    none = "" if found.tables else "There is nothing to drop: the archive has none of lossless-claw's search tables."
+    view = partial(Screen.outcome, none=none, how="`lcm adopt --apply` makes a backup and does it.")
+    invocation.answer("adopt", data, view=view)
 
 
 doctor.add_command(new_spelling(adopt, "adopt", "now"))
@@ -420,8 +335,3 @@ def print_examination(screen: Screen, data: Data) -> None:
         if warnings:
             verdict = styled(f"Nothing is damaged; {plural(warnings, 'warning')}.", "bold yellow")
     screen.line(verdict, styled("  `lcm verify` proves every row.", "dim"))
-
-
-def print_absent(screen: Screen, data: Data) -> None:
-    screen.record(data)
-    screen.line(styled("Nowhere.", "green") if data["ok"] else styled("It was found, or not all could be read.", "red"))

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Command, Group, Invocation, command, folder_option, text_option
-from lossless.cli.options import usage_error
+from lossless.cli import failures, options
+from lossless.cli.commands import Command, Group, Invocation, command
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, styled
 from lossless.errors import LosslessError
 from lossless.model.context import EXTRACTIVE_MODEL
@@ -41,8 +40,6 @@ _FIRST_BYTES = 1_000_000
 _HOSTS = {"claude-code": "Claude Code", "codex": "Codex", "openclaw": "OpenClaw"}
 _CONNECT = "Connect {}, so that every message is kept and can be recalled?"
 _CONNECT_OPENCLAW = "Make lossless OpenClaw's context engine (restart its gateway afterwards)?"
-#: Connecting these replaces something that works, so it is done only on request.
-_NOT_BY_DEFAULT = frozenset(("openclaw",))
 _NO_MODEL = "none"
 
 
@@ -134,33 +131,28 @@ def _can_ask(invocation: Invocation) -> bool:
 
 
 @command("init")
-@click.option("--yes", "-y", is_flag=True, help="Ask nothing: take the default of each question.")
-@click.option("--dry-run", is_flag=True, help="Show what would be done; change nothing.")
-@click.option("--no-import", is_flag=True, help="Do not import the transcripts on this machine.")
+@options.flag("--yes", "-y", help="Ask nothing: take the default of each question.")
+@options.flag("--dry-run", help="Show what would be done; change nothing.")
+@options.flag("--no-import", help="Do not import the transcripts on this machine.")
 @click.option(
     "--connect", "hosts", metavar="HOST", type=click.Choice([*_HOSTS, _NO_MODEL]), multiple=True,
     help="Connect only these hosts: claude-code, codex, openclaw; or none.",
 )  # fmt: skip
-@text_option("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
+@options.text("--model", metavar="NAME", help="The model that writes summaries, as for `lcm model use`; or none.")
 def init(
     invocation: Invocation, yes: bool, dry_run: bool, no_import: bool, hosts: tuple[str, ...], model: str | None
 ) -> None:
-    """Make an archive, import the history on this machine, and connect the programs that are here.
-
-    At a terminal it asks before each step. Transcripts are only read. Files of programs are copied before they
-    change. If you run it again, it imports what is new and changes nothing else.
-    """
+    """Make an archive, import the history on this machine, and connect the programs that are here."""
     invocation.format = invocation.format or "table"
     invocation.create = True  # to make an archive is what this command is for
     if _NO_MODEL in hosts and len(hosts) > 1:
-        raise usage_error("--connect none goes with no other --connect.")
+        raise options.usage_error("--connect none goes with no other --connect.")
     asks = not (yes or dry_run) and _can_ask(invocation)
     if not (yes or dry_run or asks):
         hint = "Give --yes to take the defaults, or --dry-run to see them."
         raise failures.fail("no_terminal", "`lcm init` asks questions at a terminal.", hint=hint)
     setup = _Setup(invocation, asks=asks)
-    setup.may_import, setup.model, setup.dry_run = not no_import, model or "", dry_run
-    setup.hosts = hosts
+    setup.may_import, setup.model, setup.dry_run, setup.hosts = not no_import, model or "", dry_run, hosts
     setup.run()
 
 
@@ -238,7 +230,7 @@ class _Setup:
             question = _CONNECT_OPENCLAW if host == "openclaw" else _CONNECT.format(name)
             if all(file["change"] == "unchanged" for file in files):
                 self._say(f"{name} is connected already.")
-            elif self.hosts or self._ask(question, default=host not in _NOT_BY_DEFAULT):
+            elif self.hosts or self._ask(question, default=host != "openclaw"):  # replaces something that works
                 chosen.append(host)
         return chosen
 
@@ -387,16 +379,16 @@ def _telling_words(text: str) -> list[str]:
 
 install = Group("install", help="Connect a host to the archive with hooks and tools.")
 uninstall = Group("uninstall", help="Remove from a host what `lcm connect` added.")
-_PROJECT = folder_option("--project", "For one project, in its own files.")
-_USER = click.option("--user", is_flag=True, help="For all projects, in the user's files; this is the default.")
-_DRY_RUN = click.option("--dry-run", is_flag=True, help="Show what would be changed; change nothing.")
-_DOCTOR = click.option("--doctor", is_flag=True, help="Only check whether everything is in place and works.")
+_PROJECT = options.folder("--project", "For one project, in its own files.")
+_USER = options.flag("--user", help="For all projects, in the user's files; this is the default.")
+_DRY_RUN = options.flag("--dry-run", help="Show what would be changed; change nothing.")
+_DOCTOR = options.flag("--doctor", help="Only check whether everything is in place and works.")
 
 
-def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> None:
-    """`lcm connect` and `lcm disconnect` of a host with hooks; `connects` and `disconnects` are their help."""
+def _agent_commands(name: str, about: str) -> None:
+    """`lcm connect` and `lcm disconnect` of a host with hooks."""
 
-    @command(name, install, help=connects, short_help=about)
+    @command(name, install, short_help=about)
     @_PROJECT
     @_USER
     @_DRY_RUN
@@ -408,7 +400,7 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
         if doctor:
             again = f"lcm connect {name}{f' --project {project}' if project else ''}"
             checks = check_setup(host, places, again, invocation.file_path)
-            listed = [{"name": one.name, "ok": one.ok, "said": one.detail, "hint": one.hint or None} for one in checks]
+            listed = [pick_json(one, "name", "ok", "said=detail") | {"hint": one.hint or None} for one in checks]
             view = partial(print_checks, unknown={found.name for found in checks if not found.is_known})
             data = {"host": name, "checks": listed}
             invocation.answer("install.doctor", data, view=view, ok=all(check.ok for check in checks))
@@ -416,7 +408,7 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
             made = _connect_agent(invocation, name, host, places, by_name=project is not None, dry_run=dry_run)
             invocation.answer("install", made, view=partial(print_changes, undo="disconnect"))
 
-    @command(name, uninstall, help=disconnects, short_help=about)
+    @command(name, uninstall, short_help=about)
     @_PROJECT
     @_USER
     @_DRY_RUN
@@ -430,7 +422,7 @@ def _agent_commands(name: str, about: str, connects: str, disconnects: str) -> N
 def _agent(name: str, project: Path | None = None, user: bool = False) -> tuple[Any, Any]:
     """What knows a host with hooks, and the files of that host which are meant."""
     if project is not None and user:
-        raise usage_error("Give --project or --user, not both.")
+        raise options.usage_error("Give --project or --user, not both.")
     host: Any = import_module("lossless.hosts.codex" if name == "codex" else "lossless.hosts.claude_code.setup")
     return host, host.user_files() if project is None else host.project_files(project.absolute())
 
@@ -483,30 +475,10 @@ def change_files(edits: Sequence[FileEdit], *, dry_run: bool) -> list[Data]:
     return [pick_json(item, "path", "change", "backup") | {"note": item.note or None} for item in done]
 
 
-_agent_commands(
-    "claude-code",
-    "Claude Code: hooks, MCP server, skill.",
-    """Set up Claude Code: hooks that store every message, an MCP server with the recall tools, and a skill.
+_agent_commands("claude-code", "Claude Code: hooks, MCP server, skill.")
+_agent_commands("codex", "Codex CLI: hooks, MCP server.")
 
-    Hooks go into settings.json, the server into .mcp.json or the user's .claude.json, the skill into
-    skills/lossless-recall. Nothing else in these files changes, and they are copied first. A second run changes
-    nothing. With --db or --config, hooks and server use that archive; otherwise the one that they used before.
-    """,
-    "Remove hooks, MCP server and skill from Claude Code, and nothing else. The archive stays.",
-)
-_agent_commands(
-    "codex",
-    "Codex CLI: hooks, MCP server.",
-    """Set up Codex CLI: hooks that store every message, and an MCP server with the recall tools.
-
-    Hooks go into hooks.json, the server into config.toml, of ~/.codex or of a project's .codex. Nothing else in these
-    files changes, and they are copied first. Codex asks once whether it may run new hooks. With --db or --config, hooks
-    and server use that archive; otherwise the one that they used before.
-    """,
-    "Remove hooks and MCP server from Codex CLI, and nothing else. The archive stays.",
-)
-
-_STATE = folder_option(
+_STATE = options.folder(
     "--state-dir", "OpenClaw's state folder; else OPENCLAW_STATE_DIR, else ~/.openclaw.", exists=False
 )
 
@@ -515,13 +487,7 @@ _STATE = folder_option(
 @_STATE
 @_DRY_RUN
 def install_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: bool) -> None:
-    """Make lossless the context engine of OpenClaw.
-
-    This adds the plugin's folder to openclaw.json, sets the contextEngine slot, and allows the plugin to add the recall
-    policy to prompts and to use the models that its settings name. Settings of lossless-claw are copied where OpenClaw
-    accepts them here, and the others are listed; its lcm.db is used in place. Memory plugins stay. The file is copied
-    first. Restart the gateway afterwards.
-    """
+    """Make lossless the context engine of OpenClaw."""
     done = _change_openclaw(invocation, state_dir, dry_run=dry_run)
     invocation.answer("install", done, view=partial(print_changes, undo="disconnect"))
 
@@ -537,10 +503,7 @@ def uninstall_openclaw(invocation: Invocation, state_dir: Path | None, dry_run: 
 
 @click.command("bridge", cls=Command)
 def bridge() -> None:
-    """Answer OpenClaw's plugin on standard input and output; the plugin starts it.
-
-    One JSON-RPC message a line, both ways. It ends when its input does.
-    """
+    """Answer OpenClaw's plugin on standard input and output; the plugin starts it."""
     from lossless.hosts.openclaw.service import main
 
     raise click.exceptions.Exit(main())
@@ -562,11 +525,7 @@ def _change_openclaw(
 @command("hook", context_settings={"ignore_unknown_options": True})
 @click.argument("event", nargs=-1, type=click.UNPROCESSED)
 def hook(invocation: Invocation, event: tuple[str, ...]) -> None:
-    """Answer one event of a host's hook: EVENT as JSON, else read from standard input.
-
-    Hosts call `lcm-hook`, which is the same and starts faster. It always ends with 0; what went wrong is said on
-    standard error.
-    """
+    """Answer one event of a host's hook: EVENT as JSON, else read from standard input."""
     from lossless.hosts.claude_code.hook import main
 
     main([*invocation.chosen_files, *event])
@@ -576,10 +535,9 @@ def print_changes(screen: Screen, data: Data, undo: str) -> None:
     screen.title(data["host"], "" if data["applied"] else "nothing was changed (--dry-run)")
     for file in data["files"]:
         screen.line(f"{file['change']:<10}{home_path(file['path'])}")
-        if file["backup"]:
-            screen.note(f"{'':<10}copy of the old file: {home_path(file['backup'])}")
-        if file["note"]:
-            screen.prose(styled(file["note"], "dim"), 10)
+        copied = f"copy of the old file: {home_path(file['backup'])}" if file["backup"] else ""
+        for about in filter(None, (copied, file["note"])):
+            screen.prose(styled(about, "dim"), 10)
     if data.get("archive"):
         screen.line(f"{'archive':<10}{home_path(data['archive'])}")
         screen.note(f"{'':<10}another one: lcm --db PATH connect {data['host']}")

@@ -15,7 +15,7 @@ from typing import Any
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import CommandEntry, Invocation, LazyGroup
+from lossless.cli.commands import CommandEntry, Invocation, LazyGroup, command_table
 from lossless.cli.failures import CommandFailed, as_failure
 from lossless.errors import LosslessError
 
@@ -78,66 +78,23 @@ def _unexpected(kind: type[BaseException], error: BaseException, trace: Any) -> 
     _failed(failure, Invocation(), sys.argv[1:])
 
 
+_TABLE = command_table()
 summary = LazyGroup(
     "summary",
     help="List, open, rewrite and repair summaries, and undo changes of a context.",
-    entries={
-        "list": CommandEntry("conversations:list_summaries", "List summaries.", "read"),
-        "expand": CommandEntry("recall:expand", "Read what summaries were made of.", "read"),
-        "diff": CommandEntry("surgery:diff", "Show what left the context, and what entered it.", "read"),
-        "graph": CommandEntry("charts:graph", "Draw the summaries of a conversation.", "read"),
-        "undo": CommandEntry("surgery:undo", "Take back the last change of a context.", "now"),
-        "dissolve": CommandEntry("surgery:dissolve", "Put the sources of one back into the context.", "now"),
-        "rewrite": CommandEntry("surgery:rewrite", "Write summaries again.", "ask"),
-        "repair": CommandEntry("surgery:repair", "Rewrite truncated and empty summaries.", "ask"),
-        "backfill": CommandEntry("compact:backfill", "Build the summaries of what was imported.", "ask"),
-        "transplant": CommandEntry("surgery:transplant", "Copy summaries to another conversation.", "now"),
-        "focus": CommandEntry("surgery:focus", "Replace older summaries by a brief.", "ask"),
-        "refocus": CommandEntry("surgery:refocus", "Bring the brief up to date.", "ask"),
-        "unfocus": CommandEntry("surgery:unfocus", "Remove the brief.", "now"),
-        "prompts": CommandEntry("surgery:prompts", "Show or change the prompts for models.", "read"),
-    },
+    sections={"Commands": _TABLE.pop("lcm summary")},
 )
-
 session = LazyGroup(
     "session",
     help="Reset a session, merge its conversations, and decide about transcripts that were held back.",
-    entries={
-        "new": CommandEntry("context:new", "Empty the context, keep the conversation.", "ask"),
-        "reset": CommandEntry("context:reset", "Close a conversation and start another.", "ask"),
-        "merge": CommandEntry("surgery:merge", "Put a split session back together.", "now"),
-        "rotate": CommandEntry("retention:rotate", "Shorten a host's transcript.", "ask"),
-        "bootstrap": CommandEntry("append:bootstrap", "Store the new messages of a transcript.", "now"),
-        "transcripts": CommandEntry("append:transcripts", "List, accept or refuse transcripts held back.", "read"),
-        "quarantine": CommandEntry("append:quarantine", "List, accept or refuse unrelated windows.", "read"),
-    },
+    sections={"Commands": _TABLE.pop("lcm session")},
 )
-
-#: The spellings of earlier versions and of lossless-claw's `lcm`, with what they are called now. They keep their
-#: habits: a dry run unless `--apply` is given, and JSON in a pipe.
-OLD_SPELLINGS = {
-    "conversations": CommandEntry("conversations:conversations", "list"),
-    "messages": CommandEntry("conversations:messages", "show"),
-    "summaries": CommandEntry("conversations:summaries", "summary list"),
-    "grep": CommandEntry("recall:search", "search"),
-    "describe": CommandEntry("recall:describe", "show"),
-    "import-lossless-claw": CommandEntry("transfer:import_lossless_claw_command", "import"),
-    **{
-        name: CommandEntry(entry.place, f"{group.name} {name}")
-        for group in (session, summary)
-        for name, entry in group.entries.items()
-        if name != "list"
-    },
-    "debt": CommandEntry("compact:debt", "worker --dry-run"),
-    "cost": CommandEntry("compact:cost", "status --cost"),
-    "size": CommandEntry("retention:size", "status --size"),
-    "backups": CommandEntry("retention:backups", "backup --list"),
-    "stub": CommandEntry("retention:stub", "files stub"),
-    "adopt": CommandEntry("doctor:adopt", "doctor adopt"),
-    "install": CommandEntry("init:install", "connect"),
-    "uninstall": CommandEntry("init:uninstall", "disconnect"),
-    "bridge": CommandEntry("init:bridge", ""),
-    "hook": CommandEntry("init:hook", ""),
+#: With those of the groups that were commands of their own.
+OLD_SPELLINGS = _TABLE.pop("old spellings") | {
+    name: CommandEntry(entry.place, f"{group.name} {name}")
+    for group in (session, summary)
+    for name, entry in group.entries.items()
+    if name != "list"
 }
 
 
@@ -156,53 +113,7 @@ cli = Root(
     help="Keep every word of agent conversations, and find any of it again.",
     context_settings={"help_option_names": ["-h", "--help"]},
     old_spellings=OLD_SPELLINGS,
-    sections={
-        "Read and search": {
-            "status": CommandEntry("conversations:status", "Show how much is stored, its size, cost and health."),
-            "list": CommandEntry("conversations:list_command", "List conversations.", "read"),
-            "show": CommandEntry("conversations:show", "Open a conversation, message, summary or file.", "read"),
-            "search": CommandEntry("recall:search", "Find words in messages and summaries.", "read"),
-            "recall": CommandEntry("recall:recall", "Find messages that help with a question."),
-            "recent": CommandEntry("recall:recent", "Show what happened lately, by day and topic.", "read"),
-            "ask": CommandEntry("recall:ask", "Answer a question from the archive."),
-            "context": CommandEntry("context:context", "Show what the model sees now."),
-            "tui": CommandEntry("charts:tui", "Browse everything at a terminal."),
-        },
-        "Bring in and take out": {
-            "import": CommandEntry("transfer:import_", "Import transcripts and archives of any kind."),
-            "export": CommandEntry("transfer:export", "Write archives, Markdown, HTML or JSON lines."),
-            "append": CommandEntry("append:append", "Store new messages."),
-            "sync": CommandEntry("append:sync", "Store the new messages of a whole window."),
-        },
-        "Summaries and contexts": {
-            "compact": CommandEntry("compact:compact", "Fold older history into summaries now."),
-            "worker": CommandEntry("compact:worker", "Run pending compactions."),
-            "pin": CommandEntry("context:pin", "Keep words in every prompt."),
-            "unpin": CommandEntry("context:unpin", "Remove a pin."),
-            "summary": CommandEntry("main:summary", "List, rewrite, repair, focus, diff, undo …", "read"),
-            "session": CommandEntry("main:session", "Reset, merge or rotate a session.", "read"),
-        },
-        "Look after the archive": {
-            "doctor": CommandEntry("doctor:doctor", "Find problems, and fix them."),
-            "verify": CommandEntry("doctor:verify", "Prove that everything stored is intact."),
-            "backup": CommandEntry("retention:backup", "Copy the archive, or list the copies."),
-            "restore": CommandEntry("retention:restore", "Replace the archive with a backup."),
-            "forget": CommandEntry("retention:forget", "Remove a text permanently."),
-            "prune": CommandEntry("retention:prune", "Delete whole conversations permanently."),
-            "files": CommandEntry("retention:files", "List, show, describe or clean up stored files."),
-        },
-        "Set up": {
-            "init": CommandEntry("init:init", "Make an archive, import history, connect programs."),
-            "demo": CommandEntry("lossless.testing.demo:demo", "Show what lossless does, on a made-up conversation."),
-            "model": CommandEntry("config:model", "Show which model writes summaries, or choose one."),
-            "connect": CommandEntry("init:install", "Connect a host, with hooks and tools.", "now"),
-            "disconnect": CommandEntry("init:uninstall", "Disconnect a host again.", "now"),
-            "config": CommandEntry("config:config", "Show the settings, or set one."),
-            "mcp": CommandEntry("serve:mcp", "Serve the tools for agents over MCP."),
-            "proxy": CommandEntry("serve:proxy", "Serve providers' APIs and store what passes."),
-            "completion": CommandEntry("config:completion", "Print a script that completes commands.", "read"),
-        },
-    },
+    sections=_TABLE,
 )
 
 
@@ -258,7 +169,7 @@ def lcm_tui() -> None:
         sys.argv[1:] = commands[-1]
         main()
     else:
-        from lossless.cli.reference import read_text
+        from lossless.cli.commands import read_text
 
         click.echo(read_text("lcm-tui.txt"), nl=False)
 

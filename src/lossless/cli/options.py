@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from lossless.cli import failures
-from lossless.cli.commands import F, Invocation, id_type, number_option, text_option, text_type
+from lossless.cli.commands import F, Invocation, text_type
 from lossless.cli.failures import printable
 from lossless.cli.screen import preview, to_json
 from lossless.model import records
@@ -60,6 +60,66 @@ def check_list(resource: str, found: object) -> None:
         raise ValueError(f"it is for another list ({found!r:.40}), not for {resource}")
 
 
+def id_type(value: str) -> int:
+    """The number of a conversation or a message (`12`, `msg#12`); one that no row can have is the highest there is."""
+    value = value.removeprefix("msg#")
+    if not (value.isascii() and value.isdigit() and value.strip("0")):
+        raise click.BadParameter(f"{value!r:.40} is not a number from 1 on")
+    return int(value) if len(value) < 19 else 2**63 - 1
+
+
+def words(
+    name: str, metavar: str, *, required: bool = True, kind: Callable[[str], str] = text_type
+) -> Callable[[F], F]:
+    """An argument that is a text, which needs no quotes; None when it may be left out and is."""
+    return click.argument(
+        name,
+        metavar=metavar,
+        nargs=-1,
+        required=required,
+        type=kind,
+        callback=lambda ctx, param, words: " ".join(words) if words else None,  # noqa: ARG005
+    )
+
+
+def text(*names: str, **more: Any) -> Callable[[F], F]:
+    return click.option(*names, **{"type": text_type, "show_default": "default" in more, **more})
+
+
+def number(*names: str, minimum: int = 1, maximum: int = 1_000_000_000, **more: Any) -> Callable[[F], F]:
+    return text(*names, **{"metavar": "N", "type": click.IntRange(minimum, maximum), **more})
+
+
+def row_id(*names: str, **more: Any) -> Callable[[F], F]:
+    return text(*names, **{"metavar": "ID", "type": id_type, **more})
+
+
+def flag(*names: str, **more: Any) -> Callable[[F], F]:
+    return click.option(*names, is_flag=True, **more)
+
+
+def folder(name: str, help: str, *, exists: bool = True) -> Callable[[F], F]:
+    from pathlib import Path
+
+    kind = click.Path(exists=exists, file_okay=False, path_type=Path)
+    return click.option(name, metavar="DIR", type=kind, help=help)
+
+
+def file(name: str, help: str, metavar: str = "PATH") -> Callable[[F], F]:
+    from pathlib import Path
+
+    return click.option(name, metavar=metavar, type=click.Path(dir_okay=False, path_type=Path), help=help)
+
+
+def choice(*names: str, choices: Sequence[str], **more: Any) -> Callable[[F], F]:
+    return text(*names, type=click.Choice(choices), default=choices[0], **more)
+
+
+#: For commands that do at once what they are asked to; the command gets `dry_run`.
+dry_run = flag("--dry-run", help="Show what would be done; change nothing.")
+#: For commands that ask at a terminal; the command gets `yes`.
+yes = flag("--yes", help="Do not ask at a terminal.")
+overwrite = flag("--overwrite", help="Replace what is there.")
 MAX_LIMIT = 500
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d{1,9})?)?(Z|[+-]\d\d:\d\d)", re.ASCII)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -223,13 +283,13 @@ def find_active(invocation: Invocation, target: ConversationTarget) -> Conversat
         return target.need_active(engine)
 
 
-def session_key_option(text: str, *, required: bool = False) -> Callable[[F], F]:
-    """`-s` for commands that take a session key alone; `text` is its help."""
+def session_key_option(about: str, *, required: bool = False) -> Callable[[F], F]:
+    """`-s` for commands that take a session key alone."""
     names = ("-s", "--session", "--session-key", "session_key")
-    return text_option(*names, metavar="KEY", required=required, shell_complete=complete_sessions, help=text)
+    return text(*names, metavar="KEY", required=required, shell_complete=complete_sessions, help=about)
 
 
-_BY_NAME = text_option(
+_BY_NAME = text(
     "-s",
     "--session",
     "session_name",
@@ -346,7 +406,7 @@ def _parse_ago(text: str, now: datetime, option: str = "--recency") -> datetime:
 
 
 cursor_option = click.option("--cursor", metavar="CURSOR", help="Continue after an earlier page.")
-limit_option = number_option("--limit", maximum=MAX_LIMIT, default=50, help="At most this many.")
+limit_option = number("--limit", maximum=MAX_LIMIT, default=50, help="At most this many.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -386,9 +446,7 @@ def rows_json(rows: Sequence[records.MessageRow | records.SummaryRow], *, whole:
     return [row_json(row, whole=whole) for row in rows]
 
 
-budget_option = number_option(
-    "--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget."
-)
+budget_option = number("--budget", help="The tokens that a prompt may take; else the setting defaultTokenBudget.")
 
 
 #: Signals that end a program: SIGHUP, which not every system has, and SIGTERM.

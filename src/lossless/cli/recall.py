@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import (
-    Invocation,
-    choice_option,
-    command,
-    number_option,
-    text_option,
-    text_type,
-    words_argument,
-)
-from lossless.cli.options import ConversationTarget, bad_option, gathered, usage_error
+from lossless.cli.commands import Invocation, command, text_type
 from lossless.cli.screen import Data, Screen, pick_json, role_text, styled, to_json
 from lossless.errors import BadInput, NotFound
 from lossless.model.conversations import Session
@@ -33,6 +24,7 @@ from lossless.tui.text import plural
 if TYPE_CHECKING:
     from datetime import datetime
 
+    from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Caller
@@ -42,16 +34,16 @@ if TYPE_CHECKING:
 
 def _scope(target: ConversationTarget | None, everything: bool) -> ConversationTarget | None:
     if target is not None and everything:
-        raise usage_error("Give --all or a conversation, not both.")
+        raise options.usage_error("Give --all or a conversation, not both.")
     return target
 
 
 #: Options that say where to look; the command gets `target`, None for all conversations.
-tool_scope_options = gathered(
+tool_scope_options = options.gathered(
     "target",
     _scope,
     options.target_options(required=False),
-    click.option("--all", "everything", is_flag=True, help="Look at all conversations; this is the default."),
+    options.flag("--all", "everything", help="Look at all conversations; this is the default."),
 )
 
 
@@ -97,21 +89,19 @@ def _caller(engine: Engine, target: ConversationTarget | None) -> tuple[Caller, 
 
 
 @command("search")
-@words_argument("pattern", "WORDS...", kind=str)
+@options.words("pattern", "WORDS...", kind=str)
 @options.target_options(required=False)
-@click.option("--regex", "-E", is_flag=True, help="Read WORDS as a regular expression.")
-@click.option("--fixed", "-F", is_flag=True, help="Find exactly these characters.")
-@click.option("--ignore-case", "-i", is_flag=True, help="With -E or -F: ignore upper and lower case.")
-@choice_option(
+@options.flag("--regex", "-E", help="Read WORDS as a regular expression.")
+@options.flag("--fixed", "-F", help="Find exactly these characters.")
+@options.flag("--ignore-case", "-i", help="With -E or -F: ignore upper and lower case.")
+@options.choice(
     "--in",
     "scope",
     choices=("both", "messages", "summaries", "files"),
     help="Where to look; files are large payloads that are stored as files.",
 )
-@choice_option(
-    "--sort",
-    choices=("recency", "relevance", "hybrid"),
-    help="For words: newest first, best first, or a mix of both.",
+@options.choice(
+    "--sort", choices=("recency", "relevance", "hybrid"), help="For words: newest first, best first, or a mix of both."
 )
 @options.time_options
 @options.limit_option
@@ -127,15 +117,11 @@ def search(
     span: TimeRange | None,
     **how: Any,
 ) -> None:
-    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form.
-
-    The newest texts with all of the words come first, then those with some of them. Quote a phrase to keep its words
-    together: lcm search '"exactly this"'.
-    """
+    """Find WORDS in messages, tool calls and summaries, in any order and any grammatical form."""
     if not pattern:
-        raise bad_option("PATTERN", "it is empty")
+        raise options.bad_option("PATTERN", "it is empty")
     if regex and fixed:
-        raise bad_option("--fixed", "it does not go with --regex")
+        raise options.bad_option("--fixed", "it does not go with --regex")
     if fixed or regex:  # letter by letter, ß and SS are the same without case
         flags = "" if not ignore_case else "(?if)" if fixed else "(?i)"
         pattern = flags + (re.escape(pattern) if fixed else pattern)
@@ -167,36 +153,28 @@ def _check_cursor(cursor: str | None) -> None:
         options.check_list("grep", (unpack_cursor(cursor) or {}).get("resource", "grep"))
         start_from_cursor(cursor)
     except (BadInput, ValueError) as error:
-        raise bad_option("--cursor", str(error)) from None
+        raise options.bad_option("--cursor", str(error)) from None
 
 
 def hit_json(hit: SearchHit) -> Data:
     item: Data = {
-        "id": hit.id,
-        "type": hit.kind,
-        **pick_json(hit, "conversation_id", "created_at", "snippet"),
+        **pick_json(hit, "id", "type=kind", "conversation_id", "created_at", "snippet", "matches"),
         "match": list(hit.matches[0]) if hit.matches else [0, 0],
-        "matches": [list(match) for match in hit.matches],
     }
     if hit.kind == "message":
         version = {} if hit.version is None else {"version": hit.version}
-        return item | {"seq": hit.seq, "role": hit.role, "summarizedIn": hit.summary_id} | version
+        return item | pick_json(hit, "seq", "role", "summarized_in=summary_id") | version
     if hit.kind == "summary":
-        kind = "condensed" if hit.depth else "leaf"
-        return item | {"summaryId": hit.id, "depth": hit.depth, "kind": kind}
-    return item | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
+        return item | pick_json(hit, "summary_id=id", "depth") | {"kind": "condensed" if hit.depth else "leaf"}
+    return item | pick_json(hit, "file_name=name", "line", "offset")
 
 
 @command("recall")
-@words_argument("question", "QUESTION...")
+@options.words("question", "QUESTION...")
 @options.target_options(required=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+@options.number("--max-tokens", help="The most tokens to show.")
 def recall(invocation: Invocation, question: str, target: ConversationTarget | None, max_tokens: int | None) -> None:
-    """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first.
-
-    Quotations for a question about an order or a development are in order of time. No model is asked. "Last Friday" in
-    the question means the one before today; next to a quotation that says it, the day that it means is shown.
-    """
+    """Find messages that help to answer QUESTION, and quote them with their ids and days, the best first."""
     with invocation.reader() as engine:
         found = engine.recall(question, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
     evidence = [to_json(item) | {"reference": item.reference} for item in found.evidence]
@@ -217,20 +195,17 @@ def recall(invocation: Invocation, question: str, target: ConversationTarget | N
 
 
 @command("recent")
-@words_argument("when", "[WHEN]...", required=False)
+@options.words("when", "[WHEN]...", required=False)
 @options.target_options(required=False)
-@click.option("--max-tokens", metavar="N", type=click.IntRange(1), help="The most tokens to show.")
+@options.number("--max-tokens", help="The most tokens to show.")
 def recent(invocation: Invocation, when: str | None, target: ConversationTarget | None, max_tokens: int | None) -> None:
-    """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March.
-
-    Without WHEN, since yesterday. Days are those of the setting timezone. No model is asked.
-    """
+    """Show what happened, by day and topic. WHEN is a time: yesterday, last week, since Monday, 3 March."""
     words = (when or "since yesterday").strip()
     with invocation.reader() as engine:
         try:
             found = engine.recent(words, conversation_id=options.id_or_none(target, engine), max_tokens=max_tokens)
         except BadInput as error:
-            raise bad_option("WHEN", str(error)) from None
+            raise options.bad_option("WHEN", str(error)) from None
         newest = () if found.topics else engine.browse.conversations(1, by_message=True).rows
     topics = [
         to_json(topic) | {"quotes": [to_json(item) | {"reference": item.reference} for item in topic.quotes]}
@@ -243,18 +218,18 @@ def recent(invocation: Invocation, when: str | None, target: ConversationTarget 
 
 def _file_page(start_line: int | None, end_line: int | None, max_bytes: int, cursor: str | None) -> Data:
     if start_line is not None and end_line is not None and end_line < start_line:
-        raise usage_error("--end-line is before --start-line.")
+        raise options.usage_error("--end-line is before --start-line.")
     return {"startLine": start_line, "endLine": end_line, "expandFileMaxBytes": max_bytes, "cursor": cursor}
 
 
-_from_cursor = text_option("--cursor", metavar="CURSOR", help="Continue where an earlier answer stopped.")
+_from_cursor = options.text("--cursor", metavar="CURSOR", help="Continue where an earlier answer stopped.")
 #: Which part of a stored file to show; the command gets `page`, for the tool.
-file_page_options = gathered(
+file_page_options = options.gathered(
     "page",
     _file_page,
-    number_option("--start-line", help="The first line of a file to show."),
-    number_option("--end-line", help="The last line of a file to show."),
-    number_option(
+    options.number("--start-line", help="The first line of a file to show."),
+    options.number("--end-line", help="The last line of a file to show."),
+    options.number(
         "--max-bytes",
         minimum=MIN_PAGE_BYTES,
         maximum=MAX_PAGE_BYTES,
@@ -268,16 +243,12 @@ file_page_options = gathered(
 @command("describe")
 @click.argument("name", metavar="ID", type=text_type)
 @tool_scope_options
-@number_option("--token-cap", help="The budget to compare branches with; else the most.")
+@options.number("--token-cap", help="The budget to compare branches with; else the most.")
 @file_page_options
 def describe(
     invocation: Invocation, name: str, target: ConversationTarget | None, token_cap: int | None, page: Data
 ) -> None:
-    """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…).
-
-    A summary is shown with what it was made of and what opening that would cost; a message whole, with its
-    neighbours; a file with its content. A reference copied from a prompt works, too.
-    """
+    """Open ID: a summary (sum_…), a message (msg#12, or its number) or a stored file (file_…)."""
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_describe", target, {"id": name, "tokenCap": token_cap, **page})
     invocation.answer("describe", result.details | {"text": result.text}, view=print_text)
@@ -286,20 +257,16 @@ def describe(
 @command("expand")
 @click.argument("summary_ids", nargs=-1, metavar="[IDS]...", type=text_type)
 @tool_scope_options
-@click.option("--query", metavar="WORDS", type=text_type, help="Also open the summaries that match these words best.")
-@number_option("--max-depth", maximum=10, default=3, help="How many layers to go down.")
-@number_option("--token-cap", help="The most tokens; else the setting maxExpandTokens.")
-@click.option("--messages", "include_messages", is_flag=True, help="Go down to the messages.")
-@click.option("--around", metavar="ID", type=text_type, help="Centre on this message (msg#12).")
+@options.text("--query", metavar="WORDS", help="Also open the summaries that match these words best.")
+@options.number("--max-depth", maximum=10, default=3, help="How many layers to go down.")
+@options.number("--token-cap", help="The most tokens; else the setting maxExpandTokens.")
+@options.flag("--messages", "include_messages", help="Go down to the messages.")
+@options.text("--around", metavar="ID", help="Centre on this message (msg#12).")
 @_from_cursor
 def expand(invocation: Invocation, /, target: ConversationTarget | None, **args: Any) -> None:
-    """Read what the summaries IDS were made of, in order and within a budget.
-
-    A leaf's messages are always shown; --messages also shows those below deeper summaries. To go on, repeat the
-    command with --cursor.
-    """
+    """Read what the summaries IDS were made of, in order and within a budget."""
     if not any(args[name] for name in ("summary_ids", "query", "around", "cursor")):
-        raise usage_error("Name a summary (sum_…), or give --query or --around.")
+        raise options.usage_error("Name a summary (sum_…), or give --query or --around.")
     args["summary_ids"] = list(args["summary_ids"])
     with invocation.reader(tool_settings(invocation)) as engine:
         result = run_tool(engine, "lcm_expand", target, args)
@@ -307,14 +274,14 @@ def expand(invocation: Invocation, /, target: ConversationTarget | None, **args:
 
 
 @command("ask")
-@words_argument("prompt", "QUESTION...")
+@options.words("prompt", "QUESTION...")
 @tool_scope_options
-@text_option("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
-@click.option("--ids", metavar="ID,…", type=text_type, help="Summaries to begin with, with commas between them.")
+@options.text("--query", metavar="WORDS", help="What to search for; else the words of QUESTION, without --ids.")
+@options.text("--ids", metavar="ID,…", help="Summaries to begin with, with commas between them.")
 @click.option("--timeout", metavar="SECONDS", type=click.FloatRange(0.001, 600), help="The longest time to wait.")
-@number_option("--max-tokens", maximum=100_000, help="How long the answer should be.  [default: 2000]")
-@number_option("--token-cap", help="The most tokens to read; else the setting maxExpandTokens.")
-@click.option("--no-model", is_flag=True, help="Ask no model; the answer is the evidence itself.")
+@options.number("--max-tokens", maximum=100_000, help="How long the answer should be.  [default: 2000]")
+@options.number("--token-cap", help="The most tokens to read; else the setting maxExpandTokens.")
+@options.flag("--no-model", help="Ask no model; the answer is the evidence itself.")
 def ask(
     invocation: Invocation,
     /,
@@ -324,11 +291,7 @@ def ask(
     no_model: bool,
     **args: Any,
 ) -> None:
-    """Answer QUESTION from the archive, with the ids that support the answer.
-
-    A configured model reads and answers; `lcm status --cost` counts its calls. Without a model, the answer is the
-    evidence itself, and says so. Exit code 1 when a model was asked and gave no answer.
-    """
+    """Answer QUESTION from the archive, with the ids that support the answer."""
     args["summary_ids"] = [id_.strip() for id_ in (ids or "").split(",") if id_.strip()]
     args["query"] = args["query"] or (None if args["summary_ids"] else args["prompt"])
     args["timeout_ms"] = None if timeout is None else max(1, round(1000 * timeout))
@@ -346,13 +309,8 @@ def ask(
         if not data["citedIds"]:
             return
         screen.gap()
-        rows = (
-            ("From", ", ".join(data["citedIds"])),
-            ("Conversations", ", ".join(map(str, data["sourceConversationIds"]))),
-            ("Read", f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"),
-            ("Asked", ", ".join(data["models"]) or "no model"),
-        )
-        screen.fields(rows)
+        shown = {name: data[name] for name in ("citedIds", "sourceConversationIds", "totalSourceTokens", "truncated")}
+        screen.record(shown | {"models": data["models"] or "no model"})
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:

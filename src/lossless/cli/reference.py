@@ -6,30 +6,16 @@ from __future__ import annotations
 
 import re
 import sys
-from functools import cache
-from importlib.resources import files
 from typing import TYPE_CHECKING
 
 import click
 
-from lossless.cli.commands import GLOBAL_OPTIONS
+from lossless.cli.commands import GLOBAL_OPTIONS, read_text, sections
 from lossless.cli.main import OLD_SPELLINGS, cli
 from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-
-
-@cache
-def examples() -> dict[str, str]:
-    """One for each command, on an archive that holds a conversation of the session `agent:demo:ferry`."""
-    sections = read_text("examples.txt").removeprefix("=== ").split("\n=== ")
-    return {name: lines.strip() for name, _, lines in (section.partition("\n") for section in sections)}
-
-
-def read_text(name: str) -> str:
-    """A text that lies next to the code."""
-    return files("lossless.cli").joinpath(name).read_text(encoding="utf-8")
 
 
 def lines_for_help(command: str) -> Iterator[str]:
@@ -39,7 +25,7 @@ def lines_for_help(command: str) -> Iterator[str]:
     ['lcm summary dissolve ID']
     """
     in_input = False
-    for line in examples().get(command, "").splitlines():
+    for line in sections("examples.txt").get(command, "").splitlines():
         if line.startswith("lcm ") or in_input:
             typed = line.replace("lcm --db demo.db ", "lcm ").replace("lcm --db anew.db ", "lcm ")
             yield re.sub(r'"\$\(.*\)"', "ID", typed)
@@ -79,7 +65,7 @@ def _section(command: click.Command, context: click.Context) -> str:
     call = f"{context.command_path}{' [OPTIONS]' if options else ''}{arguments}"
     about = "\n\n".join(" ".join(part.split()) for part in (command.help or "").split("\n\n"))
     table = f"\n{_options(options, context)}" if options else ""
-    example = examples()[context.command_path]
+    example = sections("examples.txt")[context.command_path]
     head = f"## `{context.command_path}`\n\n```text\n{call}\n```"
     return f"{head}\n\n{about}\n\n```sh\n{example}\n```\n{table}"
 

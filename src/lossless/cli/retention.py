@@ -17,28 +17,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import (
-    F,
-    Group,
-    Invocation,
-    command,
-    dry_run_option,
-    new_spelling,
-    number_option,
-    text_option,
-    text_type,
-)
-from lossless.cli.options import (
-    MAX_LIMIT,
-    ConversationTarget,
-    ask_person,
-    bad_option,
-    confirm,
-    gathered,
-    session_names,
-    target_options,
-    usage_error,
-)
+from lossless.cli.commands import F, Group, Invocation, command, new_spelling, text_type
 from lossless.cli.recall import file_page_options, run_tool, tool_settings
 from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, styled, to_json
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
@@ -57,6 +36,7 @@ from lossless.tui.text import format_bytes, plural
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lossless.cli.options import ConversationTarget, Paging
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport
     from lossless.maintenance.prune import PrunePlan
@@ -69,36 +49,31 @@ def _apply_option(what: str) -> Callable[[F], F]:
 
     def chosen(is_wanted: bool, dry_run: bool) -> bool | None:
         if is_wanted and dry_run:
-            raise usage_error("--yes and --dry-run contradict each other; give one of them.")
+            raise options.usage_error("--yes and --dry-run contradict each other; give one of them.")
         return True if is_wanted else False if dry_run else None
 
-    return gathered(
+    return options.gathered(
         "is_real",
         chosen,
-        click.option("--yes", "-y", "--apply", "is_wanted", is_flag=True, help=f"{what} without asking."),
-        click.option("--dry-run", is_flag=True, help="Show what would be deleted; change nothing."),
+        options.flag("--yes", "-y", "--apply", "is_wanted", help=f"{what} without asking."),
+        options.flag("--dry-run", help="Show what would be deleted; change nothing."),
     )
 
 
 @command("backup")
 @click.argument("path", metavar="[PATH]", type=text_type, required=False)
-@click.option("--rolling", is_flag=True, help="Replace the rolling backup next to the archive.")
-@click.option("--list", "lists", is_flag=True, help="List the backups next to the archive instead.")
-@dry_run_option
+@options.flag("--rolling", help="Replace the rolling backup next to the archive.")
+@options.flag("--list", "lists", help="List the backups next to the archive instead.")
+@options.dry_run
 def backup(invocation: Invocation, path: str | None, rolling: bool, lists: bool, dry_run: bool) -> None:
-    """Copy the archive to PATH, or next to it under a name with the time.
-
-    The copy is complete even while other programs write. Large payloads are put into a folder next to it, as links
-    where that is possible, so that they take no space twice. Exit code 1 when the archive is damaged: the copy has the
-    same damage.
-    """
+    """Copy the archive to PATH, or next to it under a name with the time."""
     if lists:
         click.get_current_context().invoke(backups)
         return
     if path == "list":
-        raise usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
+        raise options.usage_error("`lcm backup --list` lists the backups; a copy of that name is `lcm backup ./list`.")
     if path is not None and rolling:
-        raise usage_error("--rolling has its own place; give it or PATH, not both.")
+        raise options.usage_error("--rolling has its own place; give it or PATH, not both.")
     place = None if path is None else expand_path(path).absolute()
     with invocation.reader() as engine:
         size = engine.browse.size()[0]
@@ -124,27 +99,17 @@ def backups(invocation: Invocation) -> None:
         "items": list(map(_backup_json, found)),
     }
     if screen := invocation.answer("backups", data):
-        if not data["items"]:
-            screen.line("There are no backups next to the archive. `lcm backup` makes one.")
-            return
-        screen.items(
-            data["items"],
-            "made=madeAt:time, label, size=bytes:bytes, file:key",
-            file=lambda item: Path(item["path"]).name,
-        )
+        none = "There are no backups next to the archive. `lcm backup` makes one."
+        screen.items(data["items"], "made=madeAt:time, label, size=bytes:bytes, file=path:key", none)
         screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
 
 
 @command("restore")
 @click.argument("source", metavar="BACKUP", type=text_type)
-@click.option("--yes", "-y", is_flag=True, help="Do it without asking; a program must give this.")
-@click.option("--dry-run", is_flag=True, help="Only verify the backup.")
+@options.flag("--yes", "-y", help="Do it without asking; a program must give this.")
+@options.flag("--dry-run", help="Only verify the backup.")
 def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> None:
-    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows.
-
-    The backup is verified as by `lcm verify`, then the current archive is backed up and replaced. It refuses while
-    another process has the archive open. Without --yes, the backup is only verified, and at a terminal you are asked.
-    """
+    """Replace the archive with BACKUP: a path, or the name of a file that `lcm backup --list` shows."""
     archive_path = invocation.file_path
     place, neighbour = expand_path(source), Path(archive_path).parent / source
     place = place if place.is_file() or not neighbour.is_file() else neighbour
@@ -161,7 +126,9 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
     if not yes or dry_run:
         counts = copies.inspect_backup(place, check)
         data |= {"counts": to_json(counts), "warnings": len(warnings)}
-        if dry_run or not ask_person(f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"):
+        if dry_run or not options.ask_person(
+            f"Replace {archive_path} with {place.name} ({counts.messages:,} messages)?"
+        ):
             invocation.answer("restore", data, view=print_restore)
             return
         warnings.clear()
@@ -171,19 +138,13 @@ def restore(invocation: Invocation, source: str, yes: bool, dry_run: bool) -> No
         warnings.clear()
         with invocation.reader() as engine:
             _problems(engine.verify(), warnings)
-    data |= {
-        "applied": True,
-        "previous": None if done.previous is None else str(done.previous),
-        "before": to_json(done.before),
-        "counts": to_json(done.after),
-        "files": done.files,
-        "warnings": len(warnings),
-    }
+    data |= pick_json(done, "previous", "before", "counts=after", "files")
+    data |= {"applied": True, "warnings": len(warnings)}
     invocation.answer("restore", data, view=print_restore)
 
 
 def _backup_json(made: Backup) -> Data:
-    return pick_json(made, "path", "label", "made_at", "bytes") | {"rolling": made.is_rolling}
+    return pick_json(made, "path", "label", "made_at", "bytes", "rolling=is_rolling")
 
 
 def _problems(proof: Verification, warnings: list[str]) -> list[str]:
@@ -199,39 +160,27 @@ _LISTED = 50
 
 @command("size")
 def size(invocation: Invocation) -> None:
-    """Say what takes up space, and what of it could go.
-
-    Indexes, summaries and files are also given as a share of the messages that they belong to.
-    """
+    """Say what takes up space, and what of it could go."""
     with invocation.reader() as engine:
         found = engine.admin.size()
     data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
     if screen := invocation.answer("size", data):
-        whole = data["databaseBytes"] + data["fileBytes"]
-        screen.title(
-            format_bytes(whole),
-            f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
-        )
-        screen.gap()
-        screen.items(
-            data["rows"],
-            "what=name:rest, count:count, size=bytes:bytes, share:right, of messages=ofMessages:right",
-            share=lambda row: _percent(row["bytes"] / (whole or 1)),
-            ofMessages=lambda row: "" if row["ofMessages"] is None else _percent(row["ofMessages"]),
-        )
+        whole = data["databaseBytes"] + data["fileBytes"] or 1
+        screen.record({name: data[name] for name in ("databaseBytes", "fileBytes")})
+        columns = "what=name:rest, count:count, size=bytes:bytes, share:share, of messages=ofMessages:share"
+        screen.items(data["rows"], columns, share=lambda row: row["bytes"] / whole)
         if not data["isExact"]:
             screen.warn("Texts were counted, not pages: these are estimates.")
         if data["couldGo"]:
-            screen.gap()
             screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
 @command("prune")
-@text_option("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
-@text_option("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
-@text_option("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
-@click.option("--include-active", is_flag=True, help="Also conversations that are not closed.")
-@click.option("--no-backup", is_flag=True, help="Make no backup first.")
+@options.text("--older-than", metavar="AGE", help="Without new messages for longer than this: 90d, 12w, 6m or 2y.")
+@options.text("--to", "limit", metavar="SIZE", help="The oldest ones, until the archive has at most this size: 2GB.")
+@options.text("--session", "-s", "patterns", metavar="GLOB", multiple=True, help="Sessions whose name matches.")
+@options.flag("--include-active", help="Also conversations that are not closed.")
+@options.flag("--no-backup", help="Make no backup first.")
 @click.option("--vacuum/--no-vacuum", default=None, help="Free the space on disk; by default when it is worthwhile.")
 @_apply_option("Delete them")
 def prune(
@@ -244,32 +193,26 @@ def prune(
     vacuum: bool | None,
     is_real: bool | None,
 ) -> None:
-    """Delete whole conversations permanently: messages, summaries, files, everything.
-
-    A conversation is deleted if all given conditions are true for it. Only closed conversations are deleted, unless
-    --include-active is given; in a GLOB `*` stops at a colon and `**` does not. The plan is shown, and at a terminal
-    you are asked; elsewhere nothing is deleted without --yes. A backup is made first. A hundred conversations at a time
-    are deleted, so that interrupting leaves a consistent archive. With --vacuum and no condition it only frees space.
-    """
+    """Delete whole conversations permanently: messages, summaries, files, everything."""
     option = "--older-than"
     try:
         age = None if older_than is None else pruning.parse_age(older_than)
         option = "--to"
         max_bytes = None if limit is None else pruning.parse_size(limit)
     except BadInput as error:
-        raise bad_option(option, str(error)) from None
+        raise options.bad_option(option, str(error)) from None
     choice = pruning.PruneFilter(age, max_bytes, patterns, include_active)
     if choice.is_empty and not vacuum:
-        raise usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
+        raise options.usage_error("Say what may go: --older-than, --to or --session; or only --vacuum.")
     with invocation.reader() as engine:
-        choice = replace(choice, patterns=session_names(engine, patterns))
+        choice = replace(choice, patterns=options.session_names(engine, patterns))
         work = engine.admin.prune_plan(choice)
         database, free = engine.browse.size()
     names = ("session_key", "session_id", "title", "active", "newest_at", "messages", "summaries", "files", "bytes")
     data: Data = {
         "conversations": len(work.chosen),
         **pick_json(work, "messages", "summaries", "files", "bytes", "bytes_before", "bytes_after", "in_use"),
-        "items": [{"conversationId": item.id} | pick_json(item, *names) for item in work.chosen[:_LISTED]],
+        "items": [pick_json(item, "conversation_id=id", *names) for item in work.chosen[:_LISTED]],
         "applied": bool(is_real),
         "databaseSizeBytes": database,
         "freeBytes": free,
@@ -277,7 +220,7 @@ def prune(
     view = partial(print_prune, only_closed=not include_active and not choice.is_empty)
     if is_real is None and work.chosen and sys.stdin.isatty():
         invocation.answer("prune", data | {"isAsked": True}, view=view)
-        confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
+        options.confirm(f"Delete {plural(len(work.chosen), 'conversation')} permanently?", yes=False)
         is_real = data["applied"] = True
     if is_real and (work.chosen or vacuum):
         data |= _apply_prune(invocation, work, backs_up=not no_backup, vacuum=vacuum)
@@ -307,16 +250,11 @@ def _apply_prune(invocation: Invocation, work: PrunePlan, *, backs_up: bool, vac
 
 
 @command("rotate")
-@target_options()
-@click.option("--file", "path", metavar="PATH", type=text_type, help="The transcript; else the one that is followed.")
-@click.option("--apply", "is_real", is_flag=True, help="Rewrite it; without this, only say what would stay.")
+@options.target_options()
+@options.text("--file", "path", metavar="PATH", help="The transcript; else the one that is followed.")
+@options.flag("--apply", "is_real", help="Rewrite it; without this, only say what would stay.")
 def rotate(invocation: Invocation, target: ConversationTarget, path: str | None, is_real: bool) -> None:
-    """Shorten a session's transcript to its newest messages, once all of it is in the archive.
-
-    The transcript is read into the archive, everything outside the tail is folded, the archive is backed up as
-    rotate-latest, and then the file is replaced. The conversation does not change. Exit code 1 when it is refused; then
-    no file was changed. Stop the host first, or do it between turns.
-    """
+    """Shorten a session's transcript to its newest messages, once all of it is in the archive."""
     from lossless.maintenance.rotate import NOTHING_TO_REMOVE
 
     with invocation.reader() as engine:
@@ -331,22 +269,14 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         report = engine.rotate(conversation, file, dry_run=not is_real)
     is_fine = report.rotated or report.reason in (None, NOTHING_TO_REMOVE) or not is_real
     data: Data = {
-        "conversationId": conversation.id,
-        "sessionKey": conversation.session_key,
-        "sessionFile": str(report.path),
+        **pick_json(conversation, "conversation_id=id", "session_key"),
+        **pick_json(report, "session_file=path", "rotated", "reason", "size_before", "size_after", "kept_messages"),
+        **pick_json(report, "dropped_messages", "backup_path=backup", "checkpoint_size"),
         "applied": is_real,
-        **pick_json(report, "rotated", "reason", "size_before", "size_after", "kept_messages", "dropped_messages"),
-        "backupPath": to_json(report.backup),
-        "checkpointSize": report.checkpoint_size,
     }
-    if screen := invocation.answer("rotate", data, ok=is_fine):
-        if data["reason"] is not None:
-            screen.line(styled("Not rotated: ", "yellow"), f"{data['reason']}.")
-            return
-        screen.record(data)
-        if not is_real:
-            screen.line("The archive keeps all messages.")
-            screen.unchanged("--apply does it.")
+    none = "" if report.reason is None else f"Not rotated: {report.reason}."
+    view = partial(Screen.outcome, none=none, how="The archive keeps all messages. --apply does it.")
+    invocation.answer("rotate", data, ok=is_fine, view=view)
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
@@ -354,45 +284,38 @@ _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)
 
 @command("forget")
 @click.argument("words", metavar="[WORDS|ID]...", type=text_type, nargs=-1)
-@text_option("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
-@text_option("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
+@options.text("--from", "source", metavar="FILE", help="Phrases, one per line; `-` reads standard input.")
+@options.text("--session", "-s", "sessions", metavar="NAME", multiple=True, help="All words of this session.")
 @_apply_option("Do it")
 def forget(
     invocation: Invocation, words: tuple[str, ...], source: str | None, sessions: tuple[str, ...], is_real: bool | None
 ) -> None:
-    """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12).
-
-    A phrase is replaced by `[forgotten]` wherever it occurs exactly as written; a message is replaced as a whole. It is
-    removed from rows, earlier texts, payloads, search indexes, summaries, the log and the backups next to the archive,
-    and a host that sends it again does not bring it back. No backup is made. The plan is shown, and at a terminal you
-    are asked; elsewhere nothing is removed without --yes. Exit code 1 when a place could not be reached; each is
-    listed. `--from` keeps the words out of the shell's history.
-    """
+    """Remove a text permanently: WORDS as one phrase, or a message by its ID (msg#12)."""
     words = tuple(word.strip() for word in words)
     ids = [int(found[1]) for word in words if (found := _ID.fullmatch(word))]
     for word in words:  # what is meant as an id, though there can be no such message
         if re.fullmatch(r"(?i)msg#[-+]?\d*", word) and not _ID.fullmatch(word):
-            raise bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
+            raise options.bad_option("WORDS", f"{word!r} is no id of a message, such as msg#12")
     if ids and len(ids) < len(words):
-        raise usage_error("Give words or ids of messages, not both.")
+        raise options.usage_error("Give words or ids of messages, not both.")
     phrases = [" ".join(words)] if words and not ids else []
     phrases += [] if source is None else phrases_in(source, "--from")
     if not (phrases or ids or sessions):
-        raise usage_error("Say what to forget: words, msg#12, --from or --session.")
+        raise options.usage_error("Say what to forget: words, msg#12, --from or --session.")
     for phrase in phrases:
         try:
             check_phrase(phrase)
         except BadInput as error:
-            raise bad_option("WORDS", str(error)) from None
+            raise options.bad_option("WORDS", str(error)) from None
     with invocation.reader() as engine:
-        named = [Session(key=name) for name in session_names(engine, sessions)]
+        named = [Session(key=name) for name in options.session_names(engine, sessions)]
         try:
             report = engine.admin.forget_plan(phrases, message_ids=ids, sessions=named)
         except NotFound as error:
             raise failures.not_found(f"{error}.") from None
     if is_real is None and not report.is_nothing and sys.stdin.isatty():
         invocation.answer("forget", _forget_json(report, applied=False) | {"isAsked": True}, view=print_forget)
-        confirm("Forget it permanently?", yes=False)
+        options.confirm("Forget it permanently?", yes=False)
         is_real = True
     if is_real:
         what = "Looking at messages"
@@ -409,10 +332,10 @@ def phrases_in(source: str, option: str) -> list[str]:
             found = [line.strip() for line in file.read().removeprefix("\ufeff").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
-        raise bad_option(option, f"{source!r} cannot be read: {reason}") from None
+        raise options.bad_option(option, f"{source!r} cannot be read: {reason}") from None
     if phrases := list(filter(None, found)):
         return phrases
-    raise bad_option(option, f"{source!r} holds no phrase")
+    raise options.bad_option(option, f"{source!r} holds no phrase")
 
 
 def _forget_json(report: ForgetReport, *, applied: bool) -> Data:
@@ -457,39 +380,26 @@ def print_restore(screen: Screen, data: Data) -> None:
         screen.warn(f"{plural(data['warnings'], 'warning')}; see `lcm{which} verify`.")
 
 
-def _percent(share: float) -> str:
-    return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
-
-
 def print_prune(screen: Screen, data: Data, *, only_closed: bool = False) -> None:
-    if not data["items"] and not data["applied"]:
-        closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
-        screen.line(f"No conversation matches.{closed}")
-    else:
+    closed = " Only closed ones are deleted; --include-active adds the others." if only_closed else ""
+    none = "" if data["items"] or data["applied"] else f"No conversation matches.{closed}"
+    if not none:
         what = f"{plural(data['conversations'], 'conversation')}, {plural(data['messages'], 'message')}"
         screen.title("Deleted" if data["applied"] else f"{what} would be deleted permanently", what * data["applied"])
-        screen.record(data, "conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed", "isAsked")
-        if not data["applied"]:
-            _print_unchanged(screen, data, "--yes makes a backup and deletes them.")
+    hidden = ("conversations", "messages", "bytesBefore", "bytesAfter", "inUse", "vacuumed", "isAsked")
+    screen.outcome(data, none=none, how="--yes makes a backup and deletes them.", hidden=hidden)
     if data["inUse"]:
         screen.warn(f"{plural(len(data['inUse']), 'conversation')} stay: others hold parts of them.")
 
 
-def _print_unchanged(screen: Screen, data: Data, how: str) -> None:
-    if not data.get("isAsked"):
-        screen.unchanged(how)
-
-
 def print_forget(screen: Screen, data: Data) -> None:
-    if not data["found"]:
-        screen.line("It is nowhere in the archive, nor in a backup next to it.")
-    else:
+    if data["found"]:
         screen.title("Forgotten" if data["applied"] else "Would be forgotten")
-        screen.record(data, "found", "left", "isAsked")
+    none = "" if data["found"] else "It is nowhere in the archive, nor in a backup next to it."
+    how, hidden = "--yes does it; it cannot be undone.", ("found", "left", "isAsked")
+    screen.outcome(data, none=none, how=how, hidden=hidden)
     for reason in data["left"]:
         screen.line(styled("Left: ", "yellow"), reason)
-    if not data["applied"]:
-        _print_unchanged(screen, data, "--yes does it; it cannot be undone.")
 
 
 _CHUNK = 1 << 20
@@ -503,7 +413,7 @@ files = Group("files", help="List stored files, show or describe them, or delete
 @options.time_options
 @options.paging_options("files", str)
 def list_files(
-    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: options.Paging
+    invocation: Invocation, target: ConversationTarget | None, span: TimeRange | None, paging: Paging
 ) -> None:
     """List stored files, newest first, of one conversation or of all, and say whether their bytes are there."""
     vault = invocation.vault
@@ -526,15 +436,9 @@ def list_files(
 
 
 def _item(file: StoredFile, vault: Vault) -> Data:
-    return {
-        "fileId": file.id,
-        "conversationId": file.conversation_id,
-        "fileName": file.name,
-        "mimeType": file.mime,
-        **pick_json(file, "byte_size", "line_count", "created_at"),
-        "isThere": _is_readable(file, vault),
-        "preview": preview(file.exploration_summary or ""),
-    }
+    names = ("file_id=id", "conversation_id", "file_name=name", "mime_type=mime", "byte_size", "line_count")
+    shown = {"isThere": _is_readable(file, vault), "preview": preview(file.exploration_summary or "")}
+    return pick_json(file, *names, "created_at") | shown
 
 
 def _is_readable(file: StoredFile, vault: Vault) -> bool:
@@ -547,12 +451,9 @@ def _is_readable(file: StoredFile, vault: Vault) -> bool:
 @command("show", files, short_help="Show a file.")
 @click.argument("name", metavar="ID", type=text_type)
 @file_page_options
-@click.option("--raw", is_flag=True, help="Write only the stored bytes.")
+@options.flag("--raw", help="Write only the stored bytes.")
 def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
-    """Show the file ID: its facts and its content.
-
-    If its bytes are gone and a message still has the text, the text is shown.
-    """
+    """Show the file ID: its facts and its content."""
     from lossless.recall.results import parse_reference
 
     named = parse_reference(name, numbers=False)
@@ -576,14 +477,12 @@ def show_file(invocation: Invocation, name: str, page: Data, raw: bool) -> None:
 
 @command("explore", files, short_help="Let a model describe files.")
 @options.target_options(required=False)
-@number_option("--limit", maximum=MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first.")
-@click.option("--dry-run", is_flag=True, help="Only show how many files wait, and which model would be asked.")
+@options.number(
+    "--limit", maximum=options.MAX_LIMIT, default=FILES_PER_ROUND, help="At most this many, the oldest first."
+)
+@options.flag("--dry-run", help="Only show how many files wait, and which model would be asked.")
 def explore_files(invocation: Invocation, target: ConversationTarget | None, limit: int, dry_run: bool) -> None:
-    """Let a model describe stored text files, instead of the summary that was made when they were stored.
-
-    The settings largeFileSummaryModel and largeFileSummaryProvider name the model; `lcm cost` counts its calls. If it
-    fails, the summary does not change, and the exit code is 1. `lcm worker` does this, too.
-    """
+    """Let a model describe stored text files, instead of the summary that was made when they were stored."""
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
         remaining = engine.browse.undescribed_files(id_)
@@ -595,7 +494,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     if remaining and not dry_run:
         with invocation.progress("Describing", min(remaining, limit)) as advance, invocation.engine() as engine:
             session = None if id_ is None else engine.browse.get(id_)
-            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance and advance(1))
+            done = engine.admin.describe_files(session, limit=limit, progress=lambda _: advance(1))
             items = engine.browse.files_by_id(done.file_ids)
     vault, failure = invocation.vault, done.failure
     data: Data = {
@@ -629,13 +528,7 @@ def explore_files(invocation: Invocation, target: ConversationTarget | None, lim
     help="An archive that also keeps files in the folder; may be repeated. It is remembered.",
 )
 def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, ...]) -> None:
-    """List files on disk that no row refers to, and with --apply delete them.
-
-    A crash, `lcm files stub --revert` and deleted conversations leave such files. A file that is younger than an hour
-    stays, because its row may still be written. A file of another archive in the same folder stays, too. If it is not
-    known which archives use the folder, nothing is done until --used-by names them (name this archive if it is the only
-    one).
-    """
+    """List files on disk that no row refers to, and with --apply delete them."""
     vault = invocation.vault
     if used_by:
         set_users(vault.root, {invocation.file_path, *used_by})
@@ -649,22 +542,19 @@ def collect_garbage(invocation: Invocation, is_real: bool, used_by: tuple[str, .
         "folder": str(vault.root),
         "count": len(orphans),
         "bytes": sum(orphan.size for orphan in orphans),
-        "items": [{"fileId": one.file_id, "path": str(one.path), "byteSize": one.size} for one in orphans],
+        "items": [pick_json(one, "file_id", "path", "byte_size=size") for one in orphans],
     }
-    if screen := invocation.answer("files.gc", data):
-        if not data["items"]:
-            screen.line(f"Every file in {vault.root} has its row, or is younger than an hour.")
-            return
-        screen.record(data)
-        screen.line("They are deleted." if is_real else "They have no row; --apply deletes them.")
+    none = "" if orphans else f"Every file in {vault.root} has its row, or is younger than an hour."
+    view = partial(Screen.outcome, none=none, done="They are deleted.", how="--apply deletes them.")
+    invocation.answer("files.gc", data, view=view)
 
 
 @command("stub", short_help="Store large tool results as files.")
 @options.target_options(required=False)
-@number_option("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
-@number_option("--limit", help="At most this many, the oldest first.")
-@click.option("--revert", is_flag=True, help="Remove the marks again instead.")
-@click.option("--apply", "is_real", is_flag=True, help="Do it; without this, only say what would be done.")
+@options.number("--min-bytes", help=f"The smallest size to consider.  [default: {DEFAULT_STUB_BYTES}]")
+@options.number("--limit", help="At most this many, the oldest first.")
+@options.flag("--revert", help="Remove the marks again instead.")
+@options.flag("--apply", "is_real", help="Do it; without this, only say what would be done.")
 def stub(
     invocation: Invocation,
     target: ConversationTarget | None,
@@ -673,14 +563,9 @@ def stub(
     revert: bool,
     is_real: bool,
 ) -> None:
-    """Store large tool results of stored messages as files, too.
-
-    No message changes: each gets a mark that its text is also in a file. With the setting stubLargeToolPayloads,
-    prompts show a short reference instead of the text. --revert removes marks and rows; `lcm files gc` then deletes the
-    files.
-    """
+    """Store large tool results of stored messages as files, too."""
     if revert and (min_bytes, limit) != (None, None):
-        raise usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
+        raise options.usage_error("--revert takes all marks away; --min-bytes and --limit do not go with it.")
     minimum = min_bytes or DEFAULT_STUB_BYTES
     with invocation.reader() as engine:
         id_ = options.id_or_none(target, engine)
@@ -702,15 +587,11 @@ def stub(
             with invocation.progress("Storing", len(work.outputs)) as advance, invocation.engine() as engine:
                 report = engine.admin.stub(work, advance)
             data |= {"count": report.stubbed, "bytes": report.bytes, "passedOver": report.passed_over}
-    if screen := invocation.answer("stub", data):
-        if not data["count"]:
-            screen.line("No message has such a mark." if data["reverted"] else "No answer of a tool is that large.")
-            return
-        screen.record(data)
-        if not is_real:
-            screen.unchanged("--apply takes the marks away." if revert else "--apply gives each a file.")
-        elif not revert:
-            screen.undo("lcm files stub --revert")
+    none = "No message has such a mark." if revert else "No answer of a tool is that large."
+    how = "--apply takes the marks away." if revert else "--apply gives each a file."
+    done = "" if revert else "`lcm files stub --revert` takes this back."
+    view = partial(Screen.outcome, none="" if data["count"] else none, done=done, how=how)
+    invocation.answer("stub", data, view=view)
 
 
 files.add_command(new_spelling(stub, "stub", "now"))

@@ -12,6 +12,7 @@ import sys
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import zip_longest
+from operator import attrgetter
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, TypeAlias, overload
 from zoneinfo import ZoneInfo
@@ -24,7 +25,7 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from _typeshed import DataclassInstance
     from rich.console import Console, JustifyMethod
@@ -75,19 +76,24 @@ def to_json(value: Any) -> Any:
     return str(value) if isinstance(value, PurePath) else value
 
 
-def pick_json(value: DataclassInstance, *names: str) -> Data:
-    """Some fields and properties of a value under JSON's names, in this order."""
-    return {camel_case(name): to_json(getattr(value, name)) for name in names}
+def pick_json(value: object, *names: str) -> Data:
+    """Some fields and properties of a value under JSON's names, in this order; `new=old` gives one another name.
+
+    >>> pick_json(datetime(2026, 3, 1), "this_year=year", "day")
+    {'thisYear': 2026, 'day': 1}
+    """
+    parts = [name.partition("=") for name in names]
+    return {camel_case(new): to_json(attrgetter(old or new)(value)) for new, _, old in parts}
 
 
-def preview(text: str) -> str:
+def preview(text: str, length: int = PREVIEW_CHARS) -> str:
     """The beginning of a text on one line.
 
     >>> preview("two\\n  lines")
     'two lines'
     """
     line = " ".join(text.split())
-    return line if len(line) <= PREVIEW_CHARS else line[: PREVIEW_CHARS - 1] + "…"
+    return line if len(line) <= length else line[: length - 1] + "…"
 
 
 class Screen:
@@ -140,6 +146,25 @@ class Screen:
         how = new.get(self._rule or "", old) if old else ""
         self.note(f"{done} {how}".rstrip())
 
+    def outcome(
+        self,
+        data: Data,
+        *,
+        none: str = "",
+        done: str = "",
+        how: str = "--apply does it, after a backup.",
+        hidden: Sequence[str] = (),
+    ) -> None:
+        """What a change found, and whether it was made; `none` alone where there was nothing to change."""
+        if none:
+            self.line(none)
+            return
+        self.record(data, *hidden)
+        if not data["applied"] and not data.get("isAsked"):
+            self.unchanged(how)
+        elif done and data["applied"]:
+            self.line(styled(done, "bold green"))
+
     def undo(self, command: str, what: str = "this") -> None:
         """How something that was done is taken back."""
         if not self._is_dry_run:
@@ -152,6 +177,12 @@ class Screen:
     def warn(self, text: str) -> None:
         """A line that should not be overlooked."""
         self.line(styled(text, "yellow"))
+
+    def counts(self, data: Data, meanings: Mapping[str, str], noun: str = "", style: str = "") -> None:
+        """A line for each of these counts that is not 0: the number, of what, and what it means."""
+        for name, meaning in meanings.items():
+            if count := data.get(name):
+                self.line(styled(f"  {plural(count, noun) if noun else f'{count:,}'} {meaning}", style))
 
     def title(self, text: str, *more: str | None) -> None:
         """What the answer is about."""
@@ -206,8 +237,8 @@ class Screen:
     def items(self, items: Sequence[Data], columns: str, none: str = "", **values: Callable[[Data], Any]) -> None:
         """A table of items, or `none` when there are none. `columns` are `title=key:kind, …`; the key may be left out.
 
-        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `time`, `date`, and
-        those of `table`; what is None is blank in a column of the kind `count` or `rest`.
+        A function takes the place of the key that it is named after. Kinds are `count`, `bytes`, `share`, `time`,
+        `date`, and those of `table`; what is None is blank in a column of the kind `count`, `share` or `rest`.
         """
         if not items:
             if none:
@@ -220,6 +251,7 @@ class Screen:
             "count": lambda value: "" if value is None else f"{value:,}",
             "date": self.date,
             "rest": lambda value: value or "",
+            "share": lambda value: "" if value is None else percent(value),
             "time": self.time,
         }
 
@@ -227,7 +259,7 @@ class Screen:
             value = values[key](item) if key in values else item[key]
             return shown[kind](value) if kind in shown else value
 
-        titles = [(title, {"count": "right", "bytes": "right"}.get(kind, kind)) for title, _, kind in parts]
+        titles = [(title, "right" if kind in ("count", "bytes", "share") else kind) for title, _, kind in parts]
         self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
 
     def record(self, data: Data, *hidden: str) -> None:
@@ -343,7 +375,8 @@ _LABELS = {
     "conversationId": "Conversation", "seq": "Position", "tokenCount": "Tokens", "createdAt": "Written",
     "earliestAt": "From", "latestAt": "To", "coverageAt": "Covers until", "descendantCount": "Summaries below",
     "descendantTokenCount": "Tokens below", "sourceMessageTokenCount": "Tokens of messages",
-    "childCount": "Made of",
+    "childCount": "Made of", "openaiUrl": "OpenAI's API", "anthropicUrl": "Anthropic's API",
+    "openaiClients": "OpenAI clients", "apiKey": "API key",
 }  # fmt: skip
 
 
@@ -354,6 +387,10 @@ def words_of(name: str) -> str:
     ('Messages inserted', 'Tokens')
     """
     return _LABELS.get(name) or re.sub("[A-Z]", lambda capital: f" {capital[0].lower()}", name).capitalize()
+
+
+def percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.1 or not share else f"{share:.1%}"
 
 
 def message_counts(counts: Data) -> str:

@@ -10,9 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.commands import Invocation, choice_option, command, file_option, number_option, text_option
-from lossless.cli.options import usage_error
+from lossless.cli import failures, options
+from lossless.cli.commands import Invocation, command
 from lossless.cli.screen import pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, listen, load_proxy_token
 
@@ -25,27 +24,23 @@ _MCP_PORT = 4878
 
 
 @command("mcp")
-@text_option(
+@options.text(
     "--session-key",
     metavar="KEY",
     envvar="LCM_MCP_SESSION_KEY",
     help="Look at this session and its earlier ones by default; else LCM_MCP_SESSION_KEY, else all conversations.",
 )
-@click.option("--http", "over_http", is_flag=True, help="Serve HTTP on this machine instead of standard input.")
-@number_option("--port", minimum=0, maximum=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
-@file_option(
+@options.flag("--http", "over_http", help="Serve HTTP on this machine instead of standard input.")
+@options.number("--port", minimum=0, maximum=65535, help=f"The port for --http; 0 for a free one.  [{_MCP_PORT}]")
+@options.file(
     "--token-file", "The token for --http; else LCM_MCP_TOKEN, else a file that is made, readable by its owner only."
 )
 def mcp(
     invocation: Invocation, session_key: str | None, over_http: bool, port: int | None, token_file: Path | None
 ) -> None:
-    """Serve the tools for agents over MCP.
-
-    It serves standard input and output, for hosts that start it; with --http it serves 127.0.0.1, for clients that send
-    the bearer token. The archive is opened at the first question.
-    """
+    """Serve the tools for agents over MCP."""
     if not over_http and (port is not None or token_file is not None):
-        raise usage_error("--port and --token-file go with --http.")
+        raise options.usage_error("--port and --token-file go with --http.")
     failures.need_extra("mcp", "The MCP server needs the package mcp.", "mcp")
     from lossless.serve.archive_tools import ArchiveTools, host_session
 
@@ -85,38 +80,36 @@ _HISTORIES = {
 
 
 @command("proxy")
-@number_option("--port", minimum=0, maximum=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one.")
-@text_option("--openai-url", metavar="URL", default=OPENAI_URL, help="The address of OpenAI's API.")
-@text_option("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="The address of Anthropic's API.")
-@text_option("--openai-key-env", metavar="NAME", help="The variable with a key for clients that send none.")
-@text_option("--anthropic-key-env", metavar="NAME", help="The same for Anthropic.")
-@choice_option(
+@options.number(
+    "--port", minimum=0, maximum=65535, default=_PROXY_PORT, help="The port on 127.0.0.1; 0 for a free one."
+)
+@options.text("--openai-url", metavar="URL", default=OPENAI_URL, help="The address of OpenAI's API.")
+@options.text("--anthropic-url", metavar="URL", default=ANTHROPIC_URL, help="The address of Anthropic's API.")
+@options.text("--openai-key-env", metavar="NAME", help="The variable with a key for clients that send none.")
+@options.text("--anthropic-key-env", metavar="NAME", help="The same for Anthropic.")
+@options.choice(
     "--session-by",
     choices=("prefix", "key"),
     help="How requests belong to a conversation, without the header x-lossless-session: by history, or by API key.",
 )
-@choice_option(
+@options.choice(
     "--history",
     choices=("window", "append"),
     help="What requests contain, without the header x-lossless-history: the whole window, or only what is new.",
 )
 @click.option("--window", metavar="TOKENS", type=click.IntRange(1_000), help="The model's window; else by its name.")
-@choice_option(
+@options.choice(
     "--tools",
     choices=("auto", "always", "never"),
     help="When models get the recall tools: auto is when the prompt does not show everything.",
 )
-@file_option(
+@options.file(
     "--token-file", "The proxy's token; else LCM_PROXY_TOKEN, else a file that is made, readable by its owner only."
 )
-@text_option("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Allow requests from this web page.")
-@click.option("--check", is_flag=True, help="Show how it would serve, and do not serve.")
+@options.text("--allow-origin", "origins", metavar="ORIGIN", multiple=True, help="Allow requests from this web page.")
+@options.flag("--check", help="Show how it would serve, and do not serve.")
 def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | None, **given: Any) -> None:
-    """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window.
-
-    Point a client's base URL here and put the proxy's token before its key (TOKEN:KEY). Other requests are passed on
-    unchanged. Stop it with Ctrl-C.
-    """
+    """Serve OpenAI's and Anthropic's APIs on 127.0.0.1; store conversations, and keep them within the window."""
     needs = ("httpx2", "starlette", "uvicorn")
     failures.need_extra("proxy", "The proxy needs httpx2, starlette and uvicorn.", *needs)
     from lossless.serve.proxy import ProxyOptions
@@ -126,33 +119,31 @@ def proxy(invocation: Invocation, /, port: int, check: bool, token_file: Path | 
         if variable := given[f"{name}_key_env"]:
             keys[name] = os.environ.get(variable, "").strip()
             if not keys[name]:
-                raise usage_error(f"The variable {variable} is not set.")
+                raise options.usage_error(f"The variable {variable} is not set.")
     urls = _url(given["openai_url"]), _url(given["anthropic_url"])
     by, window, tools, history = (given[name] for name in ("session_by", "window", "tools", "history"))
-    options = ProxyOptions(*urls, keys, by, window, tools, history=history)
+    chosen = ProxyOptions(*urls, keys, by, window, tools, history=history)
     token, source = load_proxy_token(token_file)
     announced = {
-        **pick_json(options, "openai_url", "anthropic_url"),
+        **pick_json(chosen, "openai_url", "anthropic_url", "session_by=by", "history", "window", "tools"),
         "ownKeys": sorted(keys),
-        "sessionBy": options.by,
-        **pick_json(options, "history", "window", "tools"),
         "tokenSource": source,
         "allowedOrigins": sorted(given["origins"]),
     }
     if check:
         invocation.answer("proxy", {"serving": False, "url": f"http://127.0.0.1:{port}", **announced}, view=print_proxy)
     else:
-        _serve(invocation, Access(token, frozenset(given["origins"])), options, port, announced)
+        _serve(invocation, Access(token, frozenset(given["origins"])), chosen, port, announced)
 
 
-def _serve(invocation: Invocation, access: Access, options: ProxyOptions, port: int, announced: Data) -> None:
+def _serve(invocation: Invocation, access: Access, chosen: ProxyOptions, port: int, announced: Data) -> None:
     import uvicorn
 
     from lossless.engine import open_engine
     from lossless.serve.proxy import http_protocol, proxy_app
 
     with open_engine(invocation.file_path, invocation.loaded.settings) as engine, listen(port) as listening:
-        app = proxy_app(engine, access, options)
+        app = proxy_app(engine, access, chosen)
         quiet: Data = {"log_level": "critical", "access_log": False, "server_header": False}
         server = uvicorn.Server(uvicorn.Config(app, http=http_protocol(), ws="none", date_header=False, **quiet))
         url = f"http://127.0.0.1:{listening.getsockname()[1]}"
@@ -168,7 +159,7 @@ def _url(url: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        raise usage_error(f"{url!r:.80} is no address: it begins with http:// or https:// and names a host.")
+        raise options.usage_error(f"{url!r:.80} is no address: it begins with http:// or https:// and names a host.")
     return url.rstrip("/")
 
 
@@ -178,19 +169,11 @@ def print_proxy(screen: Screen, data: Data) -> None:
     verb = "Listening on" if data["serving"] else "It would listen on"
     screen.line(f"{verb} ", styled(data["url"], "bold"))
     screen.gap()
-    window = "by the model's name" if data["window"] is None else f"{data['window']:,} tokens"
-    by = f"x-lossless-session, else {'how it begins' if data['sessionBy'] == 'prefix' else 'its key'}"
-    screen.fields(
-        (
-            ("OpenAI clients", f"base URL {data['url']}/v1"),
-            ("Anthropic clients", f"base URL {data['url']}"),
-            ("API key", "TOKEN:KEY, or TOKEN alone for a key of the proxy's own"),
-            ("Token", data["tokenSource"]),
-            ("Own keys", ", ".join(data["ownKeys"]) or "none"),
-            ("Passed on to", f"{data['openaiUrl']}, {data['anthropicUrl']}"),
-            ("Conversation", by),
-            ("History", _HISTORIES[data["history"]]),
-            ("Window", window),
-            ("Recall tools", data["tools"]),
-        )
-    )
+    clients = {
+        "openaiClients": f"base URL {data['url']}/v1",
+        "anthropicClients": f"base URL {data['url']}",
+        "apiKey": "TOKEN:KEY, or TOKEN alone for a key of the proxy's own",
+        "window": data["window"] or "by the model's name",
+        "history": _HISTORIES[data["history"]],
+    }
+    screen.record({**data, **clients}, "serving", "url")

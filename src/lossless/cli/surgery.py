@@ -15,18 +15,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import (
-    F,
-    Group,
-    Invocation,
-    command,
-    dry_run_option,
-    folder_option,
-    id_type,
-    text_option,
-    text_type,
-    words_argument,
-)
+from lossless.cli.commands import F, Group, Invocation, command, text_type
 from lossless.cli.config import (
     ModelChoice,
     SourceTimes,
@@ -35,19 +24,7 @@ from lossless.cli.config import (
     source_time_options,
     writer_name,
 )
-from lossless.cli.options import (
-    NAME_ONE,
-    ConversationTarget,
-    apply_confirmed,
-    budget_option,
-    combined,
-    confirm,
-    ended_by_signals,
-    gathered,
-    result_json,
-    target_options,
-    usage_error,
-)
+from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, styled, to_json
 from lossless.compaction import summarise as templates
 from lossless.compaction.summariser import Summariser
@@ -68,55 +45,42 @@ if TYPE_CHECKING:
 apply_option = click.option(
     "--apply/--dry-run", "is_real", help="Do it, after a backup; or only show what would be done, which is the default."
 )
-yes_option = click.option("--yes", is_flag=True, help="Do not ask at a terminal.")
-apply_options = combined(apply_option, yes_option)
+apply_options = options.combined(apply_option, options.yes)
 
 
 @command("dissolve")
 @click.argument("summary_id", metavar="SUMMARY", type=text_type)
-@click.option("--purge", is_flag=True, help="Delete the summary itself, if nothing else needs it.")
+@options.flag("--purge", help="Delete the summary itself, if nothing else needs it.")
 @apply_options
 def dissolve(invocation: Invocation, summary_id: str, purge: bool, **apply: Any) -> None:
-    """Put the sources of SUMMARY back into the context, in its place.
-
-    It shows which items come back and how far later ones move. `lcm summary undo` takes it back.
-    """
+    """Put the sources of SUMMARY back into the context, in its place."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_dissolve(summary_id, purge=purge)
     operate(invocation, "dissolve", work, f"Dissolve {summary_id}?", **apply)
 
 
 @command("transplant")
-@click.option("--from", "source_id", metavar="ID", type=id_type, required=True, help="The conversation to copy from.")
-@click.option("--to", "target_id", metavar="ID", type=id_type, required=True, help="The conversation to copy into.")
-@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
+@options.row_id("--from", "source_id", required=True, help="The conversation to copy from.")
+@options.row_id("--to", "target_id", required=True, help="The conversation to copy into.")
+@options.text("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
 @apply_options
 def transplant(
     invocation: Invocation, source_id: int, target_id: int, summary_ids: tuple[str, ...], **apply: Any
 ) -> None:
-    """Copy the summaries of one conversation's context to the head of another's.
-
-    Everything below them is copied, too: summaries, messages, parts and files, all with new ids. It is refused when the
-    other conversation has a summary with the same text already.
-    """
+    """Copy the summaries of one conversation's context to the head of another's."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_transplant(source_id, target_id, summary_ids)
-    data = pick_json(work, "source_id", "target_id", "roots") | {"summaries": len(work.summary_ids)}
-    data |= {"messages": len(work.message_ids), "files": len(work.file_ids)}
-    data |= pick_json(work, "tokens_before", "tokens_after")
+    data = pick_json(work, "source_id", "target_id", "roots", "tokens_before", "tokens_after")
+    data |= {"summaries": len(work.summary_ids), "messages": len(work.message_ids), "files": len(work.file_ids)}
     operate(invocation, "transplant", work, f"Copy into conversation {target_id}?", data, **apply)
 
 
 @command("merge")
 @options.session_key_option("The session whose conversations belong together.", required=True)
-@click.option("--reviewed", is_flag=True, help="You have looked at it: also merge what is not certain.")
+@options.flag("--reviewed", help="You have looked at it: also merge what is not certain.")
 @apply_options
 def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any) -> None:
-    """Put conversations of a session that a rollover split by mistake back together, in the active one.
-
-    A conversation that was closed on purpose is never merged. Messages are renumbered from 1; `lcm summary undo` takes
-    it back.
-    """
+    """Put conversations of a session that a rollover split by mistake back together, in the active one."""
     with invocation.reader() as engine:
         (session_key,) = options.session_names(engine, [session_key])
         ConversationTarget(session_key=session_key).need_id(engine)
@@ -128,11 +92,7 @@ def merge(invocation: Invocation, session_key: str, reviewed: bool, **apply: Any
 @options.target_options()
 @apply_options
 def undo(invocation: Invocation, target: ConversationTarget, **apply: Any) -> None:
-    """Take back the last fold, surgery or focus of a conversation.
-
-    Run it again for the change before. Messages that were folded come back into the context; the summary's text is
-    kept.
-    """
+    """Take back the last fold, surgery or focus of a conversation."""
     with invocation.reader() as engine:
         work = engine.surgery.plan_undo(target.need_id(engine))
     plan = to_json(work) | {"entry": _log_entry_json(work.entry)}
@@ -157,10 +117,7 @@ def _point(value: str) -> int | datetime:
 def diff(
     invocation: Invocation, target: ConversationTarget, since: int | datetime | None, until: int | datetime | None
 ) -> None:
-    """Show what left and what entered the context between two points, and by which changes.
-
-    Without points, it shows the last change. Appended messages do not count as changes.
-    """
+    """Show what left and what entered the context between two points, and by which changes."""
     with invocation.reader() as engine:
         found = engine.surgery.diff(target.need(engine), since, until)
     data = to_json(found) | {"entries": [_log_entry_json(entry) for entry in found.entries], "text": found.text}
@@ -180,25 +137,20 @@ def _log_entry_json(entry: Any) -> Data:
     return {name: value for name, value in to_json(entry).items() if name != "detail"}
 
 
-_focus_options = combined(
+_focus_options = options.combined(
     options.target_options(),
     model_options,
-    click.option("--no-compact", is_flag=True, help="Do not fold older history first."),
-    click.option("--dry-run", is_flag=True, help="Only show which summaries the brief would replace."),
-    yes_option,
+    options.flag("--no-compact", help="Do not fold older history first."),
+    options.flag("--dry-run", help="Only show which summaries the brief would replace."),
+    options.yes,
 )
 
 
 @command("focus")
-@words_argument("question", "[QUESTION]...", required=False)
+@options.words("question", "[QUESTION]...", required=False)
 @_focus_options
 def focus(invocation: Invocation, /, question: str | None, target: ConversationTarget, **how: Any) -> None:
-    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief.
-
-    Nothing leaves the archive. Older history is folded first. A configured model writes the brief in two steps; without
-    a model it is extracted. If no brief can be written, the failure is recorded, the one before stays in use, and the
-    exit code is 1.
-    """
+    """Write a brief about QUESTION that replaces older summaries in prompts. Without QUESTION, show the brief."""
     if question is None:
         with invocation.reader() as engine:
             found = engine.surgery.focus_status(target.need_id(engine))
@@ -216,14 +168,14 @@ def refocus(invocation: Invocation, /, **how: Any) -> None:
 
 @command("unfocus")
 @options.target_options()
-@dry_run_option
+@options.dry_run
 def unfocus(invocation: Invocation, target: ConversationTarget, dry_run: bool) -> None:
     """Remove the active brief: prompts have the summaries again that it replaced."""
     conversation = options.find_active(invocation, target)
     with invocation.engine(dry_run=dry_run) as engine:
         report = engine.surgery.unfocus(conversation)
         found = engine.surgery.focus_status(conversation.id)
-    invocation.answer("unfocus", {"focus": _focus_json(found)} | result_json(report), view=print_focus)
+    invocation.answer("unfocus", {"focus": _focus_json(found)} | options.result_json(report), view=print_focus)
 
 
 def _write_focus(
@@ -239,7 +191,7 @@ def _write_focus(
     asked = settings_with_model(invocation, named)
     conversation = options.find_active(invocation, target)
     if invocation.rule == "ask" and not dry_run and Summariser(asked).has_model:
-        confirm(f"Have {writer_name(asked)} write the brief?", yes)
+        options.confirm(f"Have {writer_name(asked)} write the brief?", yes)
     if dry_run:
         with invocation.reader() as engine:
             plan = engine.surgery.plan_focus(conversation.id, question)
@@ -311,19 +263,21 @@ def operate(
     """Print a surgery's plan, and what carrying it out did, when that is wanted."""
     report = None
     if is_real:
-        report = apply_confirmed(invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan))
+        report = options.apply_confirmed(
+            invocation, question, yes, plan.text, lambda engine: engine.surgery.apply(plan)
+        )
     shown = to_json(plan) if plan_json is None else plan_json
-    data: Data = {"plan": shown, "text": plan.text} | result_json(report)
+    data: Data = {"plan": shown, "text": plan.text} | options.result_json(report)
     if screen := invocation.answer(command, data):
         print_diff_lines(screen, data["text"])
         screen.gap()
         print_result(screen, data)
 
 
-prompt_dir_option = folder_option(
+prompt_dir_option = options.folder(
     "--prompt-dir", "A folder with your prompt templates; see `lcm summary prompts export`."
 )
-diff_option = click.option("--diff", "shows_diff", is_flag=True, help="Write the new texts and show how they differ.")
+diff_option = options.flag("--diff", "shows_diff", help="Write the new texts and show how they differ.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,7 +314,7 @@ def draft_options(*apply: Callable[[F], F]) -> Callable[[F], F]:
         return DraftOptions(prompt_dir, asked, is_real, shows_diff, yes, times)
 
     first = (source_time_options, prompt_dir_option, model_options, diff_option)
-    return gathered("how", draft, *first, *apply, yes_option)
+    return options.gathered("how", draft, *first, *apply, options.yes)
 
 
 def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: DraftOptions) -> list[Data]:
@@ -375,18 +329,16 @@ def write_plans(invocation: Invocation, plans: Sequence[RewritePlan], how: Draft
         count, calls = sum(len(plan.targets) for plan in plans), how.spending(plans)["calls"]
         price = f" with {calls} or more calls of {writer_name(how.asked)}" if calls else ""
         question = f"Write {count} summaries again{price}, and put them in place?"
-        confirm(question, how.yes, "\n".join(plan.text for plan in plans))
+        options.confirm(question, how.yes, "\n".join(plan.text for plan in plans))
     writer = how.times.summariser(how.asked, how.prompt_dir)
     with invocation.engine(how.asked, writer) as engine:
         copy = cache(lambda label: engine.admin.copy(label).path)
         for n, plan in enumerate(plans):
-            with ended_by_signals(), invocation.progress("Writing", len(plan.targets)) as advance:
-                made = engine.surgery.write_drafts(
-                    plan, on_draft=lambda draft: advance(0 if draft.because else 1) if advance else None
-                )
+            with options.ended_by_signals(), invocation.progress("Writing", len(plan.targets)) as advance:
+                made = engine.surgery.write_drafts(plan, on_draft=lambda draft: advance(0 if draft.because else 1))
             if made.usable and how.is_reviewed:
                 diffs = "\n\n".join(one.diff for one in made.usable)
-                confirm(f"Put {len(made.usable)} new texts in place?", how.yes, diffs)
+                options.confirm(f"Put {len(made.usable)} new texts in place?", how.yes, diffs)
             items[n] = _rewrite_json(plan, made, engine.surgery.place_drafts(made, copy) if how.is_real else None)
             if made.stop is not None:
                 break
@@ -413,28 +365,21 @@ def _rewrite_json(plan: RewritePlan, made: DraftedPlan | None = None, report: Op
     drafts = [to_json(one) | {"diff": one.diff if one.refusal is None else ""} for one in (made.drafts if made else ())]
     stop, reached, remaining = (made.stop, made.reached, made.left) if made else (None, 0, len(plan.targets))
     progress = {"reached": reached, "left": remaining, "stop": stop}
-    return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **result_json(report)}
+    return {"plan": to_json(plan), "text": plan.text, "drafts": drafts, **progress, **options.result_json(report)}
 
 
 @command("rewrite")
-@target_options(required=False)
-@click.option("--summary", "summary_id", metavar="ID", type=text_type, help="This summary.")
-@click.option("--subtree", metavar="ID", type=text_type, help="This summary and all below it.")
+@options.target_options(required=False)
+@options.text("--summary", "summary_id", metavar="ID", help="This summary.")
+@options.text("--subtree", metavar="ID", help="This summary and all below it.")
 @click.option("--depth", metavar="N", type=click.IntRange(0, 1000), help="All summaries of a depth.")
-@click.option("--all", "everything", is_flag=True, help="All summaries of the conversation.")
-@click.option("--extractive", is_flag=True, help="Those that no model wrote; of all conversations when none is named.")
-@click.option("--afresh", is_flag=True, help="Also rewrite what the same command wrote before it was stopped.")
-@click.option("--upward", is_flag=True, help="Also summaries above that would no longer be smaller than their sources.")
+@options.flag("--all", "everything", help="All summaries of the conversation.")
+@options.flag("--extractive", help="Those that no model wrote; of all conversations when none is named.")
+@options.flag("--afresh", help="Also rewrite what the same command wrote before it was stopped.")
+@options.flag("--upward", help="Also summaries above that would no longer be smaller than their sources.")
 @draft_options(apply_option)
 def rewrite(invocation: Invocation, /, target: ConversationTarget | None, how: DraftOptions, **rule: Any) -> None:
-    """Write summaries again from their sources, the deepest sources first, and show how the texts differ.
-
-    The plan shows how many model calls it takes. No model is asked before you agree, except with --diff; then all calls
-    are made, even above the spending limit. With --diff you see the new texts at a terminal before they replace the old
-    ones. --model names another model for this time only. A new text must be smaller than its sources. If it is
-    interrupted, or the model is down, finished summaries are kept, and the same command continues with the rest. Exit
-    code 1 when a model failed, or when a new text is too large for a summary above it.
-    """
+    """Write summaries again from their sources, the deepest sources first, and show how the texts differ."""
     by = " ".join(filter(None, (writer_name(how.asked), str(how.prompt_dir or ""), how.times.name)))
     with invocation.reader() as engine:
         plans = _plan_rewrites(engine, target, rule | {"by": by})
@@ -453,20 +398,18 @@ def _plan_rewrites(engine: Engine, target: ConversationTarget | None, rule: Data
     elif rule["extractive"]:
         ids = engine.browse.conversation_ids()
     else:
-        raise usage_error(NAME_ONE)
+        raise options.usage_error(options.NAME_ONE)
     plans = [engine.surgery.plan_rewrite(id_, **rule) for id_ in ids]
     return [plan for plan in plans if plan.targets] or plans[:1]
 
 
 @command("repair")
-@target_options(required=False)
-@click.option("--all", "everything", is_flag=True, help="Of all conversations.")
-@text_option("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
-@budget_option
+@options.target_options(required=False)
+@options.flag("--all", "everything", help="Of all conversations.")
+@options.text("--summary", "summary_ids", metavar="ID", multiple=True, help="Only this one; may be repeated.")
+@options.budget_option
 @draft_options(
-    click.option(
-        "--confirm", "is_confirmed", is_flag=True, help="Do it even if there are many, or a compaction is pending."
-    ),
+    options.flag("--confirm", "is_confirmed", help="Do it even if there are many, or a compaction is pending."),
     apply_option,
 )
 def repair(
@@ -478,34 +421,22 @@ def repair(
     is_confirmed: bool,
     how: DraftOptions,
 ) -> None:
-    """Write summaries again that are truncated, empty, or were made in an emergency.
-
-    --confirm is needed when there are more than 25, when they read more than 75 % of the budget, or when a compaction
-    is pending. A summary above that would no longer be smaller than its sources is written again, too. A new text that
-    is still a fallback is not used. Exit code 1 when something stays broken.
-    """
+    """Write summaries again that are truncated, empty, or were made in an emergency."""
     everything = everything or (target is None and invocation.rule is not None and not how.is_real)
     if (target is not None) + everything != 1:
-        raise usage_error("Name a conversation with -s, or say --all.")
+        raise options.usage_error("Name a conversation with -s, or say --all.")
     if everything and summary_ids:
-        raise usage_error("--summary is for the summaries of one conversation; with --all there are others.")
+        raise options.usage_error("--summary is for the summaries of one conversation; with --all there are others.")
     with invocation.reader() as engine:
-        plans, more = plan_repairs(engine, target, budget, summary_ids)
-    if how.is_real and more["blocked"] and not is_confirmed:
-        message = f"The repair needs --confirm: {'; '.join(more['blocked'])}."
-        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
-    emit_rewrites(invocation, "repair", plans, how, more)
-
-
-def plan_repairs(
-    engine: Engine, target: ConversationTarget | None, budget: int | None, summary_ids: tuple[str, ...]
-) -> tuple[list[RewritePlan], Data]:
-    """Plans for one conversation or all, how many summaries are broken in which way, and reasons to look first."""
-    ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
-    found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
+        ids = engine.surgery.broken_conversations() if target is None else [target.need(engine).id]
+        found = [engine.surgery.plan_repair(id_, budget, summary_ids=summary_ids) for id_ in ids]
     kinds = Counter(str(one.reason) for plan, _ in found for one in plan.targets)
     blocked = [reason for _, reasons in found for reason in reasons]
-    return [plan for plan, _ in found], {"kinds": dict(kinds), "blocked": blocked}
+    if how.is_real and blocked and not is_confirmed:
+        message = f"The repair needs --confirm: {'; '.join(blocked)}."
+        raise failures.fail("blocked", message, hint="Add --confirm to do it.")
+    more = {"kinds": dict(kinds), "blocked": blocked}
+    emit_rewrites(invocation, "repair", [plan for plan, _ in found], how, more)
 
 
 _NAME = click.Choice(templates.TEMPLATE_NAMES)
@@ -542,16 +473,13 @@ def show_prompt(invocation: Invocation, name: str, prompt_dir: Path | None) -> N
 
 @command("export", prompts)
 @click.argument("folder", metavar="DIR", type=click.Path(file_okay=False, path_type=Path))
-@click.option("--overwrite", is_flag=True, help="Replace existing files.")
+@options.overwrite
 def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> None:
     """Write the built-in templates into DIR, ready to be edited; existing files are kept."""
     written = templates.export_templates(folder, overwrite=overwrite)
-    data: Data = {"folder": str(folder.absolute()), "written": [path.name for path in written]}
-    data = data | {"all": len(templates.TEMPLATE_NAMES)}
-    if screen := invocation.answer("prompts.export", data):
-        skipped = data["all"] - len(data["written"])
-        stayed = f"; {plural(skipped, 'file')} stayed" if skipped else ""
-        screen.line(f"{plural(len(data['written']), 'template')} written to {data['folder']}{stayed}.")
+    names, count = [path.name for path in written], len(templates.TEMPLATE_NAMES)
+    data: Data = {"folder": str(folder.absolute()), "written": names, "all": count}
+    invocation.answer("prompts.export", data, view=Screen.record)
 
 
 @command("diff", prompts)
@@ -561,7 +489,7 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
     """Show how the templates in --prompt-dir, or only NAME, differ from the built-in ones."""
     prompt_dir = _folder(invocation, prompt_dir)
     if prompt_dir is None:
-        raise usage_error("Name the folder of your templates with --prompt-dir.")
+        raise options.usage_error("Name the folder of your templates with --prompt-dir.")
     names = templates.TEMPLATE_NAMES if name is None else (name,)
     pairs = [(templates.load_template(one), templates.load_template(one, prompt_dir)) for one in names]
     items = [{"name": own.name, "diff": text_diff(built_in.text, own.text, own.name)} for built_in, own in pairs]
@@ -575,15 +503,12 @@ def diff_prompts(invocation: Invocation, name: str | None, prompt_dir: Path | No
 
 @command("render", prompts)
 @click.argument("name", metavar="[NAME]", type=_NAME, required=False)
-@text_option("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
+@options.text("--summary", "summary_id", metavar="ID", help="Fill it with what this summary was made of.")
 @prompt_dir_option
 def render_prompt(invocation: Invocation, name: str | None, summary_id: str | None, prompt_dir: Path | None) -> None:
-    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders.
-
-    No model is asked.
-    """
+    """Show a prompt as a model would get it: for an existing summary, or NAME with placeholders."""
     if (name is None) == (summary_id is None):
-        raise usage_error("Give the name of a template or --summary.")
+        raise options.usage_error("Give the name of a template or --summary.")
     if summary_id is None:
         filled = templates.render_prompt(
             "(the source)",
@@ -621,8 +546,9 @@ def print_rewrites(screen: Screen, data: Data) -> None:
     screen.note(f"written by: {data['writer']}")
     if data["calls"]:
         limit = f"the limit of {data['callLimit']} (summaryMaxCallsPerWindow) is for calls that you did not ask for"
-        takes = f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
-        screen.note(takes)
+        screen.note(
+            f"takes {plural(data['calls'], 'call')}, and another where an answer is too long or cut off; {limit}"
+        )
     for item in data["items"]:
         print_diff_lines(screen, item["text"])
         for draft in item["drafts"]:
@@ -637,15 +563,12 @@ def print_rewrites(screen: Screen, data: Data) -> None:
             print_diff_lines(screen, draft["diff"])
         screen.gap()
         print_result(screen, item, is_asked=data["wanted"])
-        refused = [draft for draft in item["drafts"] if draft["refusal"] is not None]
-        if refused:
-            count = f"{len(refused)} of {plural(len(item['drafts']), 'summary')}"
-            verb = "stays" if len(refused) == 1 else "stay"
-            screen.warn(f"{count} {verb} as before; why is said above.")
+        if refused := sum(draft["refusal"] is not None for draft in item["drafts"]):
+            count, verb = plural(len(item["drafts"]), "summary"), "stays" if refused == 1 else "stay"
+            screen.warn(f"{refused} of {count} {verb} as before; why is said above.")
         if item["stop"] is not None:
             kept = len(item["done"]["summaryIds"]) if item["done"] else 0
-            stopped = f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: "
-            screen.line(styled(stopped, "yellow"), item["stop"])
+            screen.warn(f"Stopped after {item['reached']} of {len(item['plan']['targets'])}: {item['stop']}")
             rest = f"{item['left']} to go; the same command goes on with these."
             screen.line(f"{plural(kept, 'new text')} in place, {rest}")
     for reason in data.get("blocked", ()):

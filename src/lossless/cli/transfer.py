@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, get_args
 
 import click
 
-from lossless.cli import failures
-from lossless.cli.append import again_option, print_pruned
-from lossless.cli.commands import Command, F, Group, Invocation, command, text_option, text_type
-from lossless.cli.options import ConversationTarget, complete_sessions, confirm, gathered, session_names, when_option
+from lossless.cli import failures, options
+from lossless.cli.append import PRUNED, again_option
+from lossless.cli.commands import Command, F, Group, Invocation, command, text_type
+from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
 from lossless.engine import open_engine
 from lossless.errors import BadInput, LosslessError
@@ -31,13 +31,7 @@ from lossless.transfer.group import Transfer
 from lossless.transfer.lossless_claw import TransferOptions, check_lossless_claw, import_lossless_claw
 from lossless.transfer.remnic import check_remnic_source, export_claw_to_remnic, import_remnic
 from lossless.transfer.remnic_format import SessionBy
-from lossless.transfer.transcripts import (
-    TRANSCRIPT_KINDS,
-    ImportOutcome,
-    find_files,
-    find_local_histories,
-    stat_named,
-)
+from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_files, find_local_histories, stat_named
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
@@ -76,33 +70,20 @@ class _ImportGroup(Group):
             self.params = []
 
 
-import_ = _ImportGroup(
-    "import",
-    help="""Bring in transcripts of other programs, and archives.
+import_ = _ImportGroup("import", help="Bring in transcripts of other programs, and archives.")
 
-    With PATH, a file or a folder, the kind is detected, and what is new is stored at once. Without PATH, it lists what
-    the programs on this machine have stored, and imports it when you agree. A second import adds only what is new.
-
-    With the name of a kind, as in earlier versions, nothing is stored without --apply.""",
-)
-
-#: Kinds of transcripts: their line in the help, and where they are; most are kept where they can be found.
+#: Kinds of transcripts, with their line in the help.
 _TRANSCRIPTS = {
-    "openclaw": ("OpenClaw's session files.", "OpenClaw sessions, such as ~/.openclaw/agents/main/sessions"),
-    "claude-code": ("Claude Code's projects and sessions.", "Claude Code projects, such as ~/.claude/projects"),
-    "codex": ("Codex rollouts.", "Codex rollouts, such as ~/.codex/sessions"),
-    "pi": ("pi's sessions.", "pi sessions, such as ~/.pi/agent/sessions"),
-    "opencode": (
-        "OpenCode's sessions.",
-        "OpenCode's database, such as ~/.local/share/opencode, or a file of `opencode export`",
-    ),
-    "gemini": ("Gemini CLI's sessions.", "Gemini CLI sessions, such as ~/.gemini/tmp"),
-    "jsonl": (
-        "Messages as JSON lines or arrays.",
-        "JSON lines or arrays of messages, or one file of `lcm export jsonl`",
-    ),
-    "chatgpt": ("A ChatGPT export.", "a ChatGPT export, conversations.json"),
+    "openclaw": "OpenClaw's session files.",
+    "claude-code": "Claude Code's projects and sessions.",
+    "codex": "Codex rollouts.",
+    "pi": "pi's sessions.",
+    "opencode": "OpenCode's sessions.",
+    "gemini": "Gemini CLI's sessions.",
+    "jsonl": "Messages as JSON lines or arrays.",
+    "chatgpt": "A ChatGPT export.",
 }
+#: Kinds that no program keeps at a place of its own.
 _WITHOUT_PLACE = ("jsonl", "chatgpt")
 _ABOUT_SINCE = "Only files that changed since then: 2026-07-01, yesterday, 30d."
 #: How many conversations an answer holds, and how many of them a person sees; the others are counted.
@@ -111,26 +92,18 @@ _LISTED_FILES, _SHOWN_FILES = 200, 20
 _LISTED_WARNINGS = 100
 
 
-def _transcript_command(kind: str, short_help: str, place: str) -> None:
-    about = f"""Store transcripts as conversations: {place}.
+def _transcript_command(kind: str) -> None:
+    needs_path, path = kind in _WITHOUT_PLACE, click.Path(path_type=Path)
 
-    A folder is searched. Without --apply nothing is stored. An import that was stopped continues where it stopped; a
-    second one changes nothing. Lines that cannot be read are listed by their numbers. Messages deleted with `lcm prune`
-    are left out and counted, unless --again is given. The newest part of each conversation is not folded; the older
-    part is folded at once, without a model.
-    """
-
-    @command(kind, import_, help=about, short_help=short_help)
-    @click.argument(
-        "paths", metavar="PATH...", nargs=-1, required=kind in _WITHOUT_PLACE, type=click.Path(path_type=Path)
-    )
-    @when_option("--since", _ABOUT_SINCE, "TIME")
-    @click.option("--limit", metavar="N", type=click.IntRange(1), help="At most this many files, the oldest first.")
-    @click.option("--apply", "is_real", is_flag=True, help="Store them; without this, only show what would be stored.")
-    @click.option("--dry-run", is_flag=True, help="Only show what would be stored, as without --apply.")
-    @click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm backfill` does it later.")
+    @command(kind, import_, short_help=_TRANSCRIPTS[kind])
+    @click.argument("paths", metavar="PATH...", nargs=-1, required=needs_path, type=path)
+    @options.when_option("--since", _ABOUT_SINCE, "TIME")
+    @options.number("--limit", help="At most this many files, the oldest first.")
+    @options.flag("--apply", "is_real", help="Store them; without this, only show what would be stored.")
+    @options.flag("--dry-run", help="Only show what would be stored, as without --apply.")
+    @options.flag("--no-summaries", help="Do not fold older history; `lcm backfill` does it later.")
     @again_option
-    def run(
+    def import_transcripts(
         invocation: Invocation,
         paths: tuple[Path, ...],
         since: datetime | None,
@@ -164,7 +137,7 @@ def _transcript_command(kind: str, short_help: str, place: str) -> None:
 
 
 for _kind in TRANSCRIPT_KINDS:
-    _transcript_command(_kind, *_TRANSCRIPTS[_kind])
+    _transcript_command(_kind)
 
 
 def _local_folders(invocation: Invocation, kind: str | None = None) -> tuple[Path, ...]:
@@ -200,16 +173,13 @@ def _open_to_look(invocation: Invocation) -> Engine:
 
 def _emit_outcomes(invocation: Invocation, found: list[ImportOutcome], data: Data) -> None:
     found = sorted(found, key=lambda item: item.status != "error")
-    names = ("status", "messages", "pruned", "conversation_id", "title", "reason", "problems")
+    names = ("path", "session_key=session.key", "session_id=session.id", "status", "messages", "pruned")
+    more = ("conversation_id", "title", "reason", "problems")
     data |= {
         "conversations": dict(Counter(item.status for item in found)),
         "messages": sum(item.messages for item in found),
         "pruned": sum(item.pruned for item in found),
-        "items": [
-            {"path": str(item.path), "sessionKey": item.session.key, "sessionId": item.session.id}
-            | pick_json(item, *names)
-            for item in found[:_LISTED_FILES]
-        ],
+        "items": [pick_json(item, *names, *more) for item in found[:_LISTED_FILES]],
     }
     invocation.answer("import", data, view=print_transcript_import, ok=all(item.status != "error" for item in found))
 
@@ -240,14 +210,9 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
     screen.line(
         styled(f"{plural(data['files'], 'file')}, {plural(data['messages'], 'message')}", "bold"), f": {statuses}"
     )
-    print_pruned(screen, data["pruned"])
-    left_out = {
-        "of no known kind left out": data["otherKinds"].get("unknown"),
-        "left out by --limit": data["filesLeftOut"],
-    }
-    for why, count in left_out.items():
-        if count:
-            screen.note(f"{plural(count, 'file')} {why}.")
+    screen.counts(data, PRUNED, "message", "yellow")
+    screen.counts(data, {"filesLeftOut": "left out by --limit"}, "file", "dim")
+    screen.counts(data["otherKinds"], {"unknown": "of no known kind left out"}, "file", "dim")
     if not data["applied"]:
         screen.unchanged("--apply does it." if data["messages"] else "", "Nothing was stored.")
     elif not data["messages"]:
@@ -256,11 +221,11 @@ def print_transcript_import(screen: Screen, data: Data) -> None:
         screen.note("`lcm prune -s KEY --include-active` deletes one of them again.")
 
 
-#: Archives of other kinds: what looks at one before anything is made, and what merges it into ours.
-_ARCHIVES: dict[str, tuple[Callable[[str], Any], Callable[..., Any]]] = {
-    "archive": (check_archive, import_archive),
-    "lossless-claw": (check_lossless_claw, import_lossless_claw),
-    "remnic": (check_remnic_source, import_remnic),
+#: Archives of other kinds: what looks at one before anything is made, what merges it into ours, a line for the help.
+_ARCHIVES: dict[str, tuple[Callable[[str], Any], Callable[..., Any], str]] = {
+    "lossless-claw": (check_lossless_claw, import_lossless_claw, "A lossless-claw database, or another archive."),
+    "remnic": (check_remnic_source, import_remnic, "Remnic's own archive."),
+    "archive": (check_archive, import_archive, "A file of `lcm export archive`."),
 }
 #: What is left to do once everything is over.
 _DROP_PLUGIN = (
@@ -269,11 +234,11 @@ _DROP_PLUGIN = (
 )
 _HINT = f"{_DROP_PLUGIN}and lossless keeps the archive."
 _REMNIC_HINT = f"{_DROP_PLUGIN}which Remnic complements and does not replace."
-_count_only = click.option("--dry-run", is_flag=True, help="Only count; nothing is written.")
+_count_only = options.flag("--dry-run", help="Only count; nothing is written.")
 
 
 def _sessions_option(*names: str) -> Callable[[F], F]:
-    return text_option(
+    return options.text(
         *names,
         "sessions",
         metavar="ID",
@@ -283,75 +248,44 @@ def _sessions_option(*names: str) -> Callable[[F], F]:
     )
 
 
-def _archive_command(kind: str, short_help: str, about: str) -> None:
+def _archive_command(kind: str) -> None:
     in_folder = "The folder of the source's large files, if not next to it."
 
-    @command(kind, import_, help=about, short_help=short_help)
+    @command(kind, import_, short_help=_ARCHIVES[kind][2])
     @click.argument("source", metavar="SRC", type=text_type)
-    @gathered(
+    @options.gathered(
         "how",
         TransferOptions,
         _count_only,
         _sessions_option("--session", "--session-filter"),
-        click.option("--verify", "is_verified", is_flag=True, help="Verify the whole archive afterwards."),
-        *([] if kind == "remnic" else [text_option("--files-dir", metavar="DIR", help=in_folder)]),
+        options.flag("--verify", "is_verified", help="Verify the whole archive afterwards."),
+        *([] if kind == "remnic" else [options.text("--files-dir", metavar="DIR", help=in_folder)]),
     )
-    def run(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
+    def import_source(invocation: Invocation, source: str, is_verified: bool, how: TransferOptions) -> None:
         _import_source(invocation, source, kind, how, is_verified=is_verified)
 
 
-_archive_command(
-    "lossless-claw",
-    "A lossless-claw database, or another archive.",
-    """Copy the conversations of SRC, a lossless-claw database or another archive, into this archive.
-
-    It copies messages with their parts, summaries, contexts, files and focus briefs. SRC is only read. A conversation
-    that is already here gets what it lacks; a second import adds nothing.
-    """,
-)
-_archive_command(
-    "remnic",
-    "Remnic's own archive.",
-    """Copy the sessions of SRC, a Remnic database or a memory folder of Remnic's, into this archive.
-
-    Sessions that Remnic imported from lossless-claw become the same conversations again, exactly if `lcm export remnic`
-    wrote its tables there. SRC is only read; a second import adds nothing.
-    """,
-)
-_archive_command(
-    "archive",
-    "A file of `lcm export archive`.",
-    """Bring SRC, a file of `lcm export archive`, into this archive.
-
-    The whole file is checked before anything is written. In an empty archive everything gets its old numbers; in
-    another one, what is already there does not change.
-    """,
-)
+for _kind in _ARCHIVES:
+    _archive_command(_kind)
 
 
 def _import_source(
-    invocation: Invocation,
-    source: str,
-    kind: str,
-    options: TransferOptions,
-    *,
-    is_verified: bool = False,
-    name: str = "",
+    invocation: Invocation, source: str, kind: str, how: TransferOptions, *, is_verified: bool = False, name: str = ""
 ) -> None:
     """Merge an archive, which is looked at before anything is made; a dry run opens ours for reading."""
-    check, bring = _ARCHIVES[kind]
+    check, bring, _ = _ARCHIVES[kind]
     found = check(source)
     problems: list[str] = []
     with (
-        _open_to_look(invocation) if options.dry_run else invocation.engine() as engine,
+        _open_to_look(invocation) if how.dry_run else invocation.engine() as engine,
         invocation.progress("Importing") as advance,
     ):
         known = (found,) if kind == "archive" else ()
-        report = bring(source, engine.archive, invocation.vault, replace(options, progress=advance), *known)
+        report = bring(source, engine.archive, invocation.vault, replace(how, progress=advance), *known)
         data = _report_json(report)
-        if kind == "lossless-claw" and report.sessions_touched and not options.dry_run:
+        if kind == "lossless-claw" and report.sessions_touched and not how.dry_run:
             data["hint"] = _HINT
-        if is_verified and not options.dry_run:  # the report tells of bytes that were not found
+        if is_verified and not how.dry_run:  # the report tells of bytes that were not found
             wrong = [one for one in engine.verify().problems if one.severity == "error" and one.check != "files"]
             problems = list(map(str, wrong))
             data["verified"] = {"ok": not problems, "problems": problems[:_LISTED_WARNINGS]}
@@ -406,23 +340,20 @@ class _RemnicCommand(Command):
 
 
 @click.command("import-lossless-claw", cls=_RemnicCommand, context_settings={"help_option_names": ["-h", "--help"]})
-@click.option("--src", metavar="PATH", type=text_type, help="The lossless-claw database.")
-@click.option("--memory-dir", metavar="PATH", type=text_type, help="Write Remnic's database in this folder instead.")
-@gathered(
+@options.text("--src", metavar="PATH", help="The lossless-claw database.")
+@options.text("--memory-dir", metavar="PATH", help="Write Remnic's database in this folder instead.")
+@options.gathered(
     "how",
     TransferOptions,
     _count_only,
     _sessions_option("--session-filter"),
-    click.option("--compat", is_flag=True, help="With --memory-dir: count and lose what Remnic's own importer does."),
+    options.flag("--compat", help="With --memory-dir: count and lose what Remnic's own importer does."),
 )
 @click.pass_obj
 def import_lossless_claw_command(
     invocation: Invocation, src: str, memory_dir: str | None, how: TransferOptions
 ) -> None:
-    """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know.
-
-    With --memory-dir the conversations go into Remnic's own database there, PATH/state/lcm.sqlite.
-    """
+    """Do as `remnic import-lossless-claw` does: `lcm import lossless-claw` under the name that Remnic's users know."""
     try:
         if memory_dir is None:
             _import_source(invocation, src, "lossless-claw", how, name="import-lossless-claw")
@@ -442,19 +373,15 @@ def import_lossless_claw_command(
 
 @command(_AUTO, import_, hidden=True)
 @click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
-@when_option("--since", _ABOUT_SINCE)
-@click.option("--no-summaries", is_flag=True, help="Do not fold older history; `lcm summary backfill` does it later.")
+@options.when_option("--since", _ABOUT_SINCE)
+@options.flag("--no-summaries", help="Do not fold older history; `lcm summary backfill` does it later.")
 @again_option
-@click.option("--yes", "-y", is_flag=True, help="Without PATH: import without asking.")
-@click.option("--dry-run", is_flag=True, help="Show what would be stored; store nothing.")
+@options.flag("--yes", "-y", help="Without PATH: import without asking.")
+@options.flag("--dry-run", help="Show what would be stored; store nothing.")
 def auto(
     invocation: Invocation, paths: tuple[Path, ...], since: datetime | None, yes: bool, dry_run: bool, **how: bool
 ) -> None:
-    """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored.
-
-    Transcripts of OpenClaw, Claude Code, Codex, pi, OpenCode and Gemini CLI, ChatGPT exports, JSON lines, archives,
-    lossless-claw's and Remnic's databases. Doing it again adds only what is new.
-    """
+    """Bring in every PATH, a file or a folder of any kind, or what hosts on this machine have stored."""
     named = paths or _local_folders(invocation)
     for path in named:
         if not path.exists():
@@ -473,7 +400,7 @@ def auto(
             size = format_bytes(sum(map(file_size, files)))
             click.echo(f"{kind:<12}{plural(len(files), 'file'):>13}  {size:>9}", err=True)
         if not yes:
-            confirm("Import them?", yes)
+            options.confirm("Import them?", yes)
             dry_run = not sys.stdin.isatty()
     for path, kind in archives.items():
         _import_source(invocation, str(path), kind, TransferOptions(dry_run))
@@ -513,17 +440,16 @@ def _sort_files(paths: list[Path], since: datetime | None) -> tuple[dict[str, li
 # --- export ----------------------------------------------------------------------------------------------------
 
 export = Group("export", help="Write archives and conversations for other programs, and for people.")
-_sessions = text_option(
+_sessions = options.text(
     "-s",
     "--session",
     "--session-filter",
     "sessions",
     metavar="ID",
     multiple=True,
-    shell_complete=complete_sessions,
+    shell_complete=options.complete_sessions,
     help="Only this conversation: a session key or id, a number, @last or @live; may be given several times.",
 )
-_overwrite = click.option("--overwrite", is_flag=True, help="Replace what is there.")
 
 
 def _target(metavar: str) -> Callable[[F], F]:
@@ -539,7 +465,7 @@ def _chosen(engine: Engine, names: tuple[str, ...]) -> frozenset[str]:
     """The sessions that are named; each must be there."""
     for name in names:
         ConversationTarget(name=name).settled(engine)
-    return frozenset(session_names(engine, names))
+    return frozenset(options.session_names(engine, names))
 
 
 def _export(
@@ -556,37 +482,28 @@ def _export(
 @command("archive", export, short_help="Everything in one file, for `lcm import archive`.")
 @_target("DST")
 @_sessions
-@click.option("--files-dir", metavar="DIR", type=text_type, help="Put the bytes of files there instead of into DST.")
-@_overwrite
+@options.text("--files-dir", metavar="DIR", help="Put the bytes of files there instead of into DST.")
+@options.overwrite
 def write_archive(invocation: Invocation, /, **how: Any) -> None:
-    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly.
-
-    The last line has the number of the other lines and their digest. The file is read back and verified before it gets
-    its name.
-    """
+    """Write everything into DST, one file of JSON lines. `lcm import archive` restores it exactly."""
     _export(invocation, "archive", Transfer.export_archive, **how)
 
 
 @command("lossless-claw", export, short_help="A database that lossless-claw opens as its own.")
 @_target("DST")
 @_sessions
-@text_option("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
-@click.option("--plain", is_flag=True, help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
-@_overwrite
+@options.text("--files-dir", metavar="DIR", help="Where the bytes of files go; else lcm-files next to DST.")
+@options.flag("--plain", help="Only lossless-claw's own tables; pins, logs and original forms are lost.")
+@options.overwrite
 def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
-    """Write a new database DST that lossless-claw 0.15 opens as its own.
-
-    It has lossless-claw's tables, with its search tables filled and every row under its own id. Additional tables,
-    which lossless-claw ignores, have the rest, so that DST opens here again with everything. It is read back and
-    compared before it gets its name.
-    """
+    """Write a new database DST that lossless-claw 0.15 opens as its own."""
     _export(invocation, "lossless-claw", Transfer.export_lossless_claw, **how)
 
 
 @command("remnic", export, short_help="Into Remnic's own archive.")
 @_target("DST")
 @_sessions
-@text_option("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
+@options.text("--from", "source", metavar="SRC", help="Take this lossless-claw database, not the archive.")
 @click.option(
     "--session-by",
     type=click.Choice(get_args(SessionBy)),
@@ -594,16 +511,12 @@ def write_lossless_claw(invocation: Invocation, /, **how: Any) -> None:
     show_default=True,
     help="What a session of Remnic's is.",
 )
-@click.option("--compat", is_flag=True, help="Count and leave out what Remnic's own importer does.")
+@options.flag("--compat", help="Count and leave out what Remnic's own importer does.")
 @_count_only
 def write_remnic(
     invocation: Invocation, /, target: str, sessions: tuple[str, ...], source: str | None, dry_run: bool, **how: Any
 ) -> None:
-    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there.
-
-    Turns that are already there keep their places; a second export adds nothing. Additional tables have what does not
-    fit into Remnic's, so that `lcm import remnic` restores each conversation with messages exactly.
-    """
+    """Add conversations to DST, Remnic's lcm.sqlite or a memory folder of Remnic's; it is made when it is not there."""
     place = expand_path(target)
     if place.is_dir():
         place = place / "state" / "lcm.sqlite"
@@ -622,38 +535,23 @@ def write_remnic(
 @command("jsonl", export, short_help="Messages as JSON lines, one file per conversation.")
 @_target("DST")
 @_sessions
-@_overwrite
+@options.overwrite
 def write_jsonl(invocation: Invocation, /, target: str, **how: Any) -> None:
-    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST.
-
-    One file is a whole archive, as of `lcm export archive`. In a folder there is one unchanged message per line,
-    with its time and the host's id. `lcm import jsonl` reads both, `lcm append` the second.
-    """
+    """Write JSON lines: everything into DST when it ends in .jsonl, else each conversation into a file in DST."""
     if target.endswith(".jsonl"):
         _export(invocation, "archive", Transfer.export_archive, target=target, **how)
     else:
         _export(invocation, "jsonl", partial(Transfer.export_pages, kind="jsonl"), target=target, **how)
 
 
-def _page_command(kind: PageFormat, short_help: str, about: str) -> None:
-    @command(kind, export, help=about, short_help=short_help)
+def _page_command(kind: PageFormat, short_help: str) -> None:
+    @command(kind, export, short_help=short_help)
     @_target("DIR")
     @_sessions
-    @_overwrite
-    def write(invocation: Invocation, /, **how: Any) -> None:
+    @options.overwrite
+    def write_pages(invocation: Invocation, /, **how: Any) -> None:
         _export(invocation, kind, partial(Transfer.export_pages, kind=kind), **how)
 
 
-_page_command(
-    "markdown",
-    "Conversations to read, as Markdown.",
-    "Write each conversation into a Markdown file in DIR, its summaries first.",
-)
-_page_command(
-    "html",
-    "Conversations to read, as HTML pages.",
-    """Write each conversation into an HTML page in DIR, and an index of them.
-
-    A page is complete: it loads nothing and runs nothing. Messages are only text in it.
-    """,
-)
+_page_command("markdown", "Conversations to read, as Markdown.")
+_page_command("html", "Conversations to read, as HTML pages.")

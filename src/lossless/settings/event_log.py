@@ -72,15 +72,13 @@ class EventLog:
 
     def log(self, event: str, level: LogLevel = "info", **fields: object) -> None:
         """Write a line; fields that are not on the allow list are dropped."""
-        if self.enabled:
-            self._write({"event": event}, level, fields)
+        self._write({"event": event}, level, fields)
 
     def say(self, event: str, level: LogLevel = "info", **fields: object) -> str:
         """Write a line, pass its text form to Python's logging, and return that text."""
         text = format_line(event, fields)
         _console.log(logging.INFO if level == "info" else logging.WARNING, "%s", text)
-        if self.enabled:
-            self._write({"event": event, "message": text}, level, fields)
+        self._write({"event": event, "message": text}, level, fields)
         return text
 
     @property
@@ -94,6 +92,8 @@ class EventLog:
         return place.with_name(_DATE.sub(day.isoformat(), place.name))
 
     def _write(self, head: dict[str, object], level: LogLevel, fields: Mapping[str, object]) -> None:
+        if not self.enabled:
+            return
         now = self._clock()
         kept = loggable_fields(fields)
         unknown = sum(value is not None and name not in kept for name, value in fields.items())

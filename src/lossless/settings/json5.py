@@ -181,29 +181,24 @@ def _changes(text: str, node: Json5Node, after: object) -> list[_TextEdit]:
         return []
     if isinstance(node.value, dict) and isinstance(after, dict):
         last = {one.key: one for one in node.members}
-        gone = [one for one in node.members if one.key not in after or last[one.key] is not one]
-        kept = [one for one in node.members if one not in gone]
+        kept = [one for one in node.members if one.key in after and last[one.key] is one]
         inner = [cut for one in kept for cut in _changes(text, one, after[one.key])]
-        new = [(key, value) for key, value in after.items() if key not in last]
-        return inner + _edit_members(text, node, kept, gone, new)
+        return inner + _edit_members(text, node, kept, [(key, one) for key, one in after.items() if key not in last])
     if isinstance(node.value, list) and isinstance(after, list):
         kept = []  # those that remain when the others are removed and new ones are appended
         for one in node.members:
             if len(kept) < len(after) and _same(one.value, after[len(kept)]):
                 kept.append(one)
         if _same([one.value for one in kept], after[: len(kept)]):
-            gone = [one for one in node.members if one not in kept]
-            return _edit_members(text, node, kept, gone, [(None, value) for value in after[len(kept) :]])
+            return _edit_members(text, node, kept, [(None, value) for value in after[len(kept) :]])
     return [(node.start, node.end, _written(after, _indent(text, node.start), _step(text)))]
 
 
 def _edit_members(
-    text: str,
-    node: Json5Node,
-    kept: Sequence[Json5Node],
-    gone: Sequence[Json5Node],
-    new: Sequence[tuple[str | None, Any]],
+    text: str, node: Json5Node, kept: Sequence[Json5Node], new: Sequence[tuple[str | None, Any]]
 ) -> list[_TextEdit]:
+    """The edits that leave some members of an object or list, and put new ones behind them."""
+    gone = [one for one in node.members if one not in kept]
     cuts = [_without(text, one) for one in gone]
     if gone and not kept and not new and not _applied(text, node.start + 1, node.end - 1, cuts).strip():
         return [(node.start + 1, node.end - 1, "")]

@@ -55,19 +55,20 @@ class ProcessEnvironment(NamedTuple):
         """The given locations; defaults come from this process."""
         env = os.environ if env is None else env
         found = Path(home) if home is not None else Path(env.get("HOME") or os.path.expanduser("~"))
-        chosen = None if openclaw_dir is None else Path(_expanded(os.fspath(openclaw_dir), found))
         with suppress(OSError):  # the working folder may be gone
             cwd = os.getcwd() if cwd is None else cwd
-        return ProcessEnvironment(env, None if cwd is None else Path(cwd), found, chosen)
+        places = ProcessEnvironment(env, None if cwd is None else Path(cwd), found)
+        chosen = None if openclaw_dir is None else Path(places.expand(os.fspath(openclaw_dir)))
+        return places._replace(openclaw_dir=chosen)
 
     def expand(self, text: str) -> str:
         """The path with a leading `~` replaced by the home folder."""
-        return _expanded(text, self.home)
+        return os.path.join(self.home, text[2:]) if text == "~" or text.startswith("~/") else text
 
     def variable(self, name: str) -> str | None:
         """The path in a variable; None when it is unset or blank."""
         text = self.env.get(name, "").strip()
-        return _expanded(text, self.home) if text else None
+        return self.expand(text) if text else None
 
     @property
     def time_zone(self) -> str | None:
@@ -128,10 +129,6 @@ class ProcessEnvironment(NamedTuple):
         if self.cwd is not None:
             candidates.insert(0, self.cwd / CONFIG_NAME)
         return next((path for path in candidates if _is_file(path)), None)
-
-
-def _expanded(text: str, home: Path) -> str:
-    return os.path.join(home, text[2:]) if text == "~" or text.startswith("~/") else text
 
 
 def _is_file(path: Path) -> bool:
@@ -261,9 +258,8 @@ _NO_EFFECT: Final[Mapping[str, tuple[tuple[str, str, ValueKind], ...]]] = {
         ("replayFloodThresholdInternal", "REPLAY_FLOOD_THRESHOLD_INTERNAL", _WHOLE),
     ),
 }
-#: The same as settings; their help says why they have no effect.
 RETIRED_KEYS: Final = tuple(
-    Setting(("", ""), None, why, kind, key, f"LCM_{env}") for why, keys in _NO_EFFECT.items() for key, env, kind in keys
+    Setting(None, kind, key, f"LCM_{env}", no_effect=why) for why, keys in _NO_EFFECT.items() for key, env, kind in keys
 )
 
 

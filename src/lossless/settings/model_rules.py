@@ -167,11 +167,11 @@ class RecordList(ValueKind):
     def read(self, value: object) -> tuple[Any, ...]:
         if not isinstance(value, (list, tuple)):
             raise InvalidValue(self.sentence)
-        return tuple(self._read_one(f"[{place}]", item) for place, item in enumerate(value))
-
-    def _read_one(self, at: str, item: object) -> Any:
-        with _inside(at, item):
-            return self.record(**self.item.check(item))
+        records = []
+        for place, item in enumerate(value):
+            with _inside(f"[{place}]", item):
+                records.append(self.record(**self.item.check(item)))
+        return tuple(records)
 
     def parse(self, text: str) -> tuple[object, str]:
         if self.from_text is None:

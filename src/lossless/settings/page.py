@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
+import tomllib
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +34,19 @@ def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> in
     return 1
 
 
+@cache
+def setting_texts() -> dict[str, tuple[str, str]]:
+    """What each setting is for, by its key, and how its default is computed if it is not fixed; under the title of a
+    section what that is about. In the order of the page.
+    """
+    text = files("lossless.settings").joinpath("help.toml").read_text(encoding="utf-8")
+    texts: dict[str, tuple[str, str]] = {}
+    for title, section in tomllib.loads(text).items():
+        texts[title] = section.pop("about"), ""
+        texts |= {key: (said, "") if isinstance(said, str) else (said[0], said[1]) for key, said in section.items()}
+    return texts
+
+
 def manifest_schema() -> dict[str, Any]:
     """`configSchema` and `uiHints` of a plugin manifest, with every key that a config file may hold."""
     schema: dict[str, Any] = {"type": "object", "additionalProperties": False, "properties": {}}
@@ -39,7 +55,7 @@ def manifest_schema() -> dict[str, Any]:
         if setting.env_only:
             continue
         _put(schema, setting.key, setting.kind.schema())
-        hints[setting.key] = {"label": form_label(setting.key), "help": setting.help}
+        hints[setting.key] = {"label": form_label(setting.key), "help": setting_texts()[setting.key][0]}
         for alias in setting.aliases:
             state = {"deprecated": True} if alias.deprecated else {}
             _put(schema, alias.key, {**setting.kind.schema(), **state})
@@ -47,7 +63,7 @@ def manifest_schema() -> dict[str, Any]:
             hints[alias.key]["advanced"] = True
     for retired in RETIRED_KEYS:
         _put(schema, retired.key, {**retired.kind.schema(), "deprecated": True})
-        about = f"Accepted, without effect: {retired.help}."
+        about = f"Accepted, without effect: {retired.no_effect}."
         hints[retired.key] = {"label": form_label(retired.key), "help": about, "advanced": True}
     return {"configSchema": schema, "uiHints": hints}
 

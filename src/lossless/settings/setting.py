@@ -294,20 +294,18 @@ class SettingAlias(NamedTuple):
 
 
 class Setting(NamedTuple):
-    """One setting. `derived` describes how the default is computed when it is not fixed."""
+    """One setting; `help.toml` says what it is for."""
 
-    #: The title of its section of the settings page, and what the section is about.
-    section: tuple[str, str]
     default: object
-    help: str
     kind: ValueKind
     key: str = ""
     env: str | None = ""
     attribute: str = ""
     aliases: tuple[SettingAlias, ...] = ()
-    derived: str = ""
     ours: bool = False
     env_only: bool = False
+    #: Why it is accepted and ignored, if it is.
+    no_effect: str = ""
 
     def named(self, attribute: str, annotation: str) -> Setting:
         """The same as this attribute of the settings: key and variable follow from its name unless they are given.
@@ -333,9 +331,7 @@ class Setting(NamedTuple):
 
     def check(self, value: object, source: str) -> object:
         """The value in canonical form; raises `BadSetting`."""
-        if self.derived and value is self.default:
-            return value
-        return self._ask(self.kind.check, value, source)
+        return value if value is self.default else self._ask(self.kind.check, value, source)
 
     def read(self, value: object, source: str) -> object:
         """The value that a config file's `value` means, or UNSET; raises `BadSetting`."""
@@ -356,7 +352,7 @@ class Setting(NamedTuple):
             raise BadSetting(self.key + refused.at, shorten_value(wrong), source, refused.allowed) from None
 
 
-def declare(section: tuple[str, str], default: T, help: str, kind: ValueKind | None = None, **more: Any) -> T:
+def declare(default: T, kind: ValueKind | None = None, **more: Any) -> T:
     """A dataclass field with this default; `Setting.named` gives it the key and the variable that are not given.
 
     Without a kind it is what such defaults usually are: true or false, a number from 1 on, a text, a list of texts.
@@ -364,7 +360,7 @@ def declare(section: tuple[str, str], default: T, help: str, kind: ValueKind | N
     if kind is None:
         usual = {bool: ON if default else OFF, int: whole_number(1), str: BLANKABLE_TEXT, tuple: TextList()}
         kind = usual[type(default)]
-    return field(default=default, metadata={"setting": Setting(section, default, help, kind, **more)})
+    return field(default=default, metadata={"setting": Setting(default, kind, **more)})
 
 
 def camel_case(name: str) -> str:
