@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 
 from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
+from lossless.tui.screens.page import bindings, in_background
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
@@ -160,7 +160,7 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     LIST_TITLE = "Transcript and archive"
     conversation_id: int
     listed: dict[str, MessagePair]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_difference", "Next difference")]
+    BINDINGS = bindings("CompareScreen")
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)
@@ -211,25 +211,21 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
         else:
             self.action_whole()
 
-    def action_next_difference(self) -> None:
+    @in_background("plan")
+    async def action_next_difference(self) -> None:
         """In this window below the cursor, else in one of those that follow."""
         keys = list(self.listed)
         later = [key for key in keys[self.rows.cursor_row + 1 :] if self.listed[key].is_difference]
+        browse, id_, scroll, size = self.access.browse, self.conversation_id, self._scroll, self._window_size
         if later:
             self.rows.choose(keys.index(later[0]))
-        elif self._scroll is not None and self._first is not None:
-            scroll, start, size = self._scroll, self._first + self._window_size, self._window_size
-
-            def read() -> int | None:
-                return next_difference(self.access.browse, self.conversation_id, scroll, start, size)
-
-            def go(first: int | None) -> None:
-                if first is None:
-                    self.tell("There are no more differences below.")
-                else:
-                    self._turn(first, "differing")
-
-            self.fetch(read, go, "plan")
+        elif scroll is not None and self._first is not None:
+            start = self._first + size
+            first = await self.read(lambda: next_difference(browse, id_, scroll, start, size))
+            if first is None:
+                self.tell("There are no more differences below.")
+            else:
+                self._turn(first, "differing")
 
 
 def _with_note(detail: DetailView, pair: MessagePair, addition: str = "") -> DetailView:

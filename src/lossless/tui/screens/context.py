@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import StoredBrief, SummaryRow
 from lossless.tui import actions, reads
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
+from lossless.tui.screens.dialogs import DetailDialog, InputDialog, diff_text
+from lossless.tui.screens.page import bindings, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
-    from lossless.maintenance.surgery.common import ContextDiff
-    from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
+    from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.tui.screens.page import Cell
 
 #: What a receipt calls the pins and the focus brief.
@@ -46,20 +46,15 @@ class ContextScreen(SurgeryScreen):
 
     COLUMNS = ("what", "tokens", "", "from", "text")
     LIST_TITLE = "Prompt"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("v", "last_change", "Last change"),
-        Binding("u", "undo", "Undo"),
-    ]
+    BINDINGS = bindings("ContextScreen")
 
     conversation_id: int
     #: Pins and the focus brief, which stand before everything else.
     _pinned, _largest = "", 1
 
-    def load(self) -> None:
-        self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
-
-    def _show(self, found: PromptReport) -> None:
+    @in_background("read")
+    async def load(self) -> None:
+        found = await self.read_list(lambda: read_prompt(self.access.engine, self.conversation_id))
         self.where(f"Context of conversation {self.conversation_id}", plural(len(found.items), "item"))
         self.about(_figures(found))
         brief, tokens = found.brief, found.receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
@@ -87,13 +82,12 @@ class ContextScreen(SurgeryScreen):
         else:
             self.go_to(self.conversation_id, key)
 
-    def action_last_change(self) -> None:
-        def show(found: ContextDiff) -> None:
-            text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
-            self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
-
+    @in_background("plan")
+    async def action_last_change(self) -> None:
         engine = self.access.engine
-        self.fetch(lambda: engine.surgery.diff(engine.browse.get(self.conversation_id)), show, "plan")
+        found = await self.read(lambda: engine.surgery.diff(engine.browse.get(self.conversation_id)))
+        text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
+        self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
 
 
 def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
@@ -139,28 +133,21 @@ class FocusScreen(SurgeryScreen):
 
     COLUMNS = ("state", "tokens", "written", "question")
     LIST_TITLE = "Briefs"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "focus_on", "New focus"),
-        Binding("R", "refocus", "Refocus"),
-        Binding("d", "unfocus", "Unfocus"),
-        Binding("u", "undo", "Undo"),
-    ]
+    BINDINGS = bindings("FocusScreen")
 
     conversation_id: int
     listed: dict[str, StoredBrief]
     _status: FocusStatus | None = None
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         def read() -> tuple[list[StoredBrief], FocusStatus | None]:
             engine, id_ = self.access.engine, self.conversation_id
             with engine.browse.reading():
                 briefs = engine.browse.briefs(id_, _MAX_BRIEFS)
                 return briefs, engine.surgery.focus_status(id_) if briefs else None
 
-        self.reading(read, self._show)
-
-    def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
-        briefs, self._status = read
+        briefs, self._status = await self.read_list(read)
         self.where(f"Focus of conversation {self.conversation_id}", plural(len(briefs), "brief"))
         hint = "Press n to write one; it replaces older summaries in prompts."
         self.show_rows({brief.id: brief for brief in briefs}, "There are no briefs.", hint)
@@ -183,38 +170,25 @@ class FocusScreen(SurgeryScreen):
             facts.append(("failed", brief.error))
         self.pane.show(DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content))
 
-    def action_focus_on(self) -> None:
-        def asked(question: str | None) -> None:
-            if question is not None:
-                self._propose(question)
+    @in_background("work")
+    async def action_focus_on(self) -> None:
+        dialog = InputDialog("A brief for which question?", "what is to be kept in mind")
+        if (question := await self.app.push_screen_wait(dialog)) is not None:
+            await self._write_brief(question)
 
-        self.app.push_screen(InputDialog("A brief for which question?", "what is to be kept in mind"), asked)
+    @in_background("work")
+    async def action_refocus(self) -> None:
+        await self._write_brief(None)
 
-    def action_refocus(self) -> None:
-        self._propose(None)
-
-    def _propose(self, question: str | None) -> None:
+    async def _write_brief(self, question: str | None) -> None:
         """Show what a brief would stand for; write it when that is wanted; use it when it was read."""
         access = self.access
-
-        def planned() -> tuple[FocusPlan, str]:
-            plan = access.engine.surgery.plan_focus(self.conversation_id, question)
-            return plan, f"written by: {actions.writer_names(access)}\n{plan.text}"
-
-        def ask(found: tuple[FocusPlan, str]) -> None:
-            plan, text = found
-
-            def answered(word: str | None) -> None:
-                if word == "yes":
-                    self.tell("The brief is being written …")
-                    self.fetch(lambda: actions.write_brief(access, plan), drafted, "work")
-
-            def drafted(made: FocusDraft) -> None:
-                self.propose(lambda: actions.plan_brief_use(plan, made))
-
-            self.app.push_screen(ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), answered)
-
-        self.fetch(planned, ask, "plan")
+        plan = await self.read(lambda: access.engine.surgery.plan_focus(self.conversation_id, question))
+        text = f"written by: {actions.writer_names(access)}\n{plan.text}"
+        if await self.ask(f"Focus: {plan.prompt}", text, "Write the brief?") == "yes":
+            self.tell("The brief is being written …")
+            made = await asyncio.to_thread(actions.write_brief, access, plan)
+            await self.confirm(actions.plan_brief_use(plan, made))
 
     def action_unfocus(self) -> None:
         self.propose(lambda: actions.plan_unfocus(self.access.engine, self.conversation_id))

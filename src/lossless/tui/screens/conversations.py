@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView, MessageWindow
-from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen, bindings, in_background
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
 
 
 _LAST = 2**62
-#: `x` shows the transcript on disk, `v` lays it over the archive.
-_TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
-    Binding("x", "transcript", "Transcript", show=False),
-    Binding("v", "compare", "Compare", show=False),
-)
 _NAME_CHARS = 44
 #: So many of the newest messages of a conversation can be read next to the list.
 _PREVIEW = 30
@@ -55,12 +49,7 @@ class SessionsScreen(PaneScreen):
     WIDE_COLUMN = "title"
     LIST_TITLE = "Conversations"
     PANE_TITLE = "About"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *_TRANSCRIPT_KEYS,
-        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("c", "open('context', 'ContextScreen')", "Context"),
-        Binding("a", "agents", "Files"),
-    ]
+    BINDINGS = bindings("SessionsScreen")
 
     listed: dict[str, ConversationRow]
 
@@ -80,7 +69,8 @@ class SessionsScreen(PaneScreen):
     def meant_conversation(self) -> int | None:
         return None if self.rows.chosen is None else int(self.rows.chosen)
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         browse, wanted, known = self.access.browse, self.wanted, self._titles
 
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
@@ -88,10 +78,7 @@ class SessionsScreen(PaneScreen):
             new = [row for row in page.rows if row.title or not known.get(row.conversation_id)]
             return page, reads.titles(browse, new)
 
-        self.reading(read, self._show)
-
-    def _show(self, found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
-        page, titles = found
+        page, titles = await self.read_list(read)
         self._titles |= titles
         self.has_more = page.next is not None
         counted = plural(len(page.rows), "conversation") + (" and more" if self.has_more else "")
@@ -124,15 +111,13 @@ class SessionsScreen(PaneScreen):
         self.pane.show(DetailView(title, facts))
         self._preview(row)
 
-    def _preview(self, row: ConversationRow) -> None:
-        id_ = row.conversation_id
-
-        def show(window: MessageWindow) -> None:
+    @in_background("preview")
+    async def _preview(self, row: ConversationRow) -> None:
+        browse, id_ = self.access.browse, row.conversation_id
+        if self.reader.display:
+            window = await self.read(lambda: reads.older_messages(browse, id_, _PREVIEW))
             self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
             self.reader.show(window.rows, None)
-
-        if self.reader.display:
-            self.fetch(lambda: reads.older_messages(self.access.browse, id_, _PREVIEW), show, "preview")
 
     def on_resize(self, event: Resize) -> None:
         is_wide = event.size.width >= WIDE_COLUMNS
@@ -147,7 +132,8 @@ class SessionsScreen(PaneScreen):
         else:
             super().action_scroll_detail(way)
 
-    def action_copy(self) -> None:
+    @in_background("plan")
+    async def action_copy(self) -> None:
         if (row := self.listed.get(self.rows.chosen or "")) is not None:
             self.copy(row.session_key or row.session_id)
 
@@ -168,17 +154,7 @@ class ConversationScreen(WindowScreen):
     conversation_id: int
     COLUMNS = ("time", "role", "text")
     LIST_TITLE = "Messages"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *_TRANSCRIPT_KEYS,
-        Binding("space", "fold(False)", "Unfold", key_display="Space"),
-        Binding("t", "fold(True)", "Unfold all", show=False),
-        Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
-        Binding("right_square_bracket", "newer", "Newer", key_display="]", show=False),
-        Binding("l,s", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("c", "open('context', 'ContextScreen')", "Context"),
-        Binding("f", "open('files', 'LargeFilesScreen')", "Files", show=False),
-        Binding("o", "open('context', 'FocusScreen')", "Focus", show=False),
-    ]
+    BINDINGS = bindings("ConversationScreen")
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
         super().__init__(conversation_id)
@@ -194,16 +170,17 @@ class ConversationScreen(WindowScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._name_it()
+
+    @in_background("title")
+    async def _name_it(self) -> None:
+        browse, id_ = self.access.browse, self.conversation_id
 
         def read() -> str:
-            browse, id_ = self.access.browse, self.conversation_id
             row = browse.conversation(id_)
             return "" if row is None else reads.titles(browse, [row])[id_]
 
-        def show(title: str) -> None:
-            self.reader.border_title = Text(one_line(title))
-
-        self.fetch(read, show, "title")
+        self.reader.border_title = Text(one_line(await self.read(read)))
 
     def on_resize(self, event: Resize) -> None:
         """Keys go to the list, and to the text where there is no list."""
@@ -239,12 +216,11 @@ class ConversationScreen(WindowScreen):
             case "last":
                 self._turn(reads.older_messages, _LAST)
 
-    def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:
+    @in_background("read")
+    async def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:
         """Show another window, and choose a key, the last row before a seq (else the first), or the one that was."""
-        size = self.access.settings.tui_conversation_window_size
-        self.reading(lambda: read(self.access.browse, self.conversation_id, size), partial(self._show, choose=choose))
-
-    def _show(self, window: MessageWindow, choose: str | int | None) -> None:
+        browse, id_, size = self.access.browse, self.conversation_id, self.access.settings.tui_conversation_window_size
+        window = await self.read_list(lambda: read(browse, id_, size))
         was, self._window = self._window, window
         self.has_older, self.has_newer = window.has_older, window.has_newer
         if isinstance(choose, int):
@@ -279,9 +255,10 @@ class ConversationScreen(WindowScreen):
         if self.rows.chosen is not None:
             self.open_dialog(self._read_chosen)
 
-    def action_copy(self) -> None:
+    @in_background("plan")
+    async def action_copy(self) -> None:
         if self.rows.chosen is not None:
-            self.fetch(self._read_chosen, lambda detail: self.copy(detail.text), "plan")
+            self.copy((await self.read(self._read_chosen)).text)
 
     def action_fold(self, everything: bool) -> None:
         self.reader.fold(everything=everything)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen, in_background
 from lossless.tui.text import format_bytes, plural, right_cell
 
 if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
-    from lossless.model.records import Page
 
 #: So many bytes of a file stand in the pane, and so many can be read here.
 _BEGINNING, _MAX_BYTES = 16_384, 512_000
@@ -25,12 +24,10 @@ class LargeFilesScreen(PaneScreen):
     conversation_id: int
     listed: dict[str, StoredFile]
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         count, id_ = self.wanted, self.conversation_id
-        self.reading(lambda: self.access.browse.files(count, conversation_id=id_), self._show)
-
-    def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
-        page, count, total = read
+        page, count, total = await self.read_list(lambda: self.access.browse.files(count, conversation_id=id_))
         self.has_more = page.next is not None
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
-
-from textual.binding import Binding, BindingType
+from typing import TYPE_CHECKING
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell
 
@@ -26,10 +24,9 @@ class AgentsScreen(PaneScreen):
     LIST_TITLE = "Folders"
     PANE_TITLE = "About"
 
-    def load(self) -> None:
-        self.reading(lambda: session_files.list_agents(self.access.folders), self._show)
-
-    def _show(self, found: list[tuple[str, Path, int]]) -> None:
+    @in_background("read")
+    async def load(self) -> None:
+        found = await self.read_list(lambda: session_files.list_agents(self.access.folders))
         self.where("Session files", plural(len(found), "folder"))
         hint = "No session folder was found. Name one with `lcm tui --sessions DIR`, or OpenClaw's state folder."
         self.show_rows({str(agent[1]): agent for agent in found}, "Session files", hint)
@@ -52,13 +49,7 @@ class SessionFilesScreen(SurgeryScreen):
     WIDE_COLUMN = "session"
     LIST_TITLE = "Session files"
     PANE_TITLE = "About"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("x", "transcript", "Transcript"),
-        Binding("v", "compare", "Compare"),
-        Binding("i", "import", "Import"),
-        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("c", "open('context', 'ContextScreen')", "Context"),
-    ]
+    BINDINGS = bindings("SessionFilesScreen")
 
     listed: dict[str, SessionFile]
 
@@ -66,12 +57,10 @@ class SessionFilesScreen(SurgeryScreen):
         super().__init__()
         self._folder = folder
 
-    def load(self) -> None:
-        count = self.wanted
-        self.reading(lambda: session_files.list_session_files(self.access.browse, self._folder, count), self._show)
-
-    def _show(self, read: tuple[list[SessionFile], int]) -> None:
-        (found, total), was = read, self._chosen
+    @in_background("read")
+    async def load(self) -> None:
+        browse, count, was = self.access.browse, self.wanted, self._chosen
+        found, total = await self.read_list(lambda: session_files.list_session_files(browse, self._folder, count))
         self.has_more = len(found) < total
         self.where("Session files", home_path(str(self._folder)), f"{len(found)} of {total}")
         self.show_rows({file.path.name: file for file in found})
@@ -108,13 +97,11 @@ class SessionFilesScreen(SurgeryScreen):
             self.tell("The archive does not have this session yet. Press i to import it.")
         return None if file is None else file.conversation_id
 
-    def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
+    @in_background("plan")
+    async def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
         if (file := self._chosen) is not None:
-            self.fetch(
-                lambda: session_files.backend_session_id(self.access, file.path, file.session_id),
-                lambda path: self.app.push_screen(open_screen(path, file.conversation_id)),
-                "plan",
-            )
+            path = await self.read(lambda: session_files.backend_session_id(self.access, file.path, file.session_id))
+            self.app.push_screen(open_screen(path, file.conversation_id))
 
     def action_transcript(self) -> None:
         self._behind(screens.transcript.TranscriptScreen)
