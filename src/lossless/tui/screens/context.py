@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import StoredBrief, SummaryRow
-from lossless.tui import actions, reads
+from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog, InputDialog, diff_text
 from lossless.tui.screens.page import bindings, in_background
@@ -36,6 +36,8 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
         return engine.browse.prompt_report(conversation, engine.assemble(conversation, record=False).receipt)
 
 
+#: Of an item: its id, its tokens, what it is, when, and its words.
+_PromptRow: TypeAlias = "tuple[str, int, Text, datetime | None, str]"
 _BAR = 20
 _ITEM_BAR = 6
 _REASONS = 3
@@ -63,24 +65,24 @@ class ContextScreen(SurgeryScreen):
         self._pinned = "\n\n".join(pieces)
         self._largest = max([tokens, *(item.tokens for item in found.items)]) or 1
         at = None if brief is None else brief.created_at
-        extra = {PINS_AND_FOCUS: (tokens, text_cell("extra", PURPLE), at, self._pinned)} if tokens else {}
-        self.show_rows(extra | {item.id: (item.tokens, *_columns(item)) for item in found.items})
+        extra = [(PINS_AND_FOCUS, tokens, text_cell("extra", PURPLE), at, self._pinned)] if tokens else []
+        rows = [*extra, *((item.id, item.tokens, *_columns(item)) for item in found.items)]
+        self.show_rows({row[0]: row for row in rows})
 
-    def cells(self, item: tuple[int, Text, datetime | None, str]) -> tuple[Cell, ...]:
-        tokens, what, at, text = item
+    def cells(self, one: _PromptRow) -> tuple[Cell, ...]:
+        _, tokens, what, at, text = one
         return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
-    def highlighted(self, key: str) -> None:
-        if key == PINS_AND_FOCUS:
-            self.pane.show(reads.DetailView("Pins and focus", text=self._pinned))
-        else:
-            self.open_reference(key)
+    def detail(self, one: _PromptRow) -> DetailView:
+        if one[0] == PINS_AND_FOCUS:
+            return DetailView("Pins and focus", text=self._pinned)
+        return self.reference_detail(one[0])
 
-    def selected(self, key: str) -> None:
-        if key == PINS_AND_FOCUS:
+    def selected(self, one: _PromptRow) -> None:
+        if one[0] == PINS_AND_FOCUS:
             self.action_whole()
         else:
-            self.go_to(self.conversation_id, key)
+            self.go_to(self.conversation_id, one[0])
 
     @in_background("plan")
     async def action_last_change(self) -> None:
@@ -136,7 +138,6 @@ class FocusScreen(SurgeryScreen):
     BINDINGS = bindings("FocusScreen")
 
     conversation_id: int
-    listed: dict[str, StoredBrief]
     _status: FocusStatus | None = None
 
     @in_background("read")
@@ -156,19 +157,19 @@ class FocusScreen(SurgeryScreen):
         state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
         return state, right_cell(brief.tokens, 6), brief.created_at, brief.prompt
 
-    def highlighted(self, key: str) -> None:
-        brief, status = self.listed[key], self._status
+    def detail(self, brief: StoredBrief) -> DetailView:
+        status = self._status
         facts = [
             ("question", brief.prompt),
             ("tokens", f"{brief.tokens:,}, aimed at {brief.target_tokens:,}"),
             ("covers", f"up to {self.lcm.times.minute(brief.covered_latest_at)}"),
         ]
-        if status is not None and status.brief.id == key:
+        if status is not None and status.brief.id == brief.id:
             since = f"{plural(status.messages_since, 'message')}, {status.tokens_since:,} tokens"
             facts.append(("since", f"{since}{'; it is out of date' if status.is_stale else ''}"))
         if brief.error:
             facts.append(("failed", brief.error))
-        self.pane.show(DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content))
+        return DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content)
 
     @in_background("work")
     async def action_focus_on(self) -> None:

@@ -51,8 +51,6 @@ class SessionsScreen(PaneScreen):
     PANE_TITLE = "About"
     BINDINGS = bindings("SessionsScreen")
 
-    listed: dict[str, ConversationRow]
-
     def __init__(self) -> None:
         super().__init__()
         self._titles: dict[int, str] = {}
@@ -93,8 +91,12 @@ class SessionsScreen(PaneScreen):
         number, count = right_cell(str(row.conversation_id), 3), right_cell(row.message_count, 8)
         return number, title, count, row.latest_message_at or row.updated_at
 
-    def highlighted(self, key: str) -> None:
-        row, times = self.listed[key], self.lcm.times
+    def highlighted(self, one: ConversationRow) -> None:
+        self.pane.show(self.detail(one))
+        self._preview(one)
+
+    def detail(self, one: ConversationRow) -> DetailView:
+        row, times = one, self.lcm.times
         sums = f"{row.summary_count:,}, {row.summary_tokens:,} tokens, depth {row.max_summary_depth}"
         facts = (
             ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
@@ -108,8 +110,7 @@ class SessionsScreen(PaneScreen):
         title = f"Conversation {row.conversation_id}"
         if not self.reader.display:
             title += f"  {self._titles.get(row.conversation_id, '')}"
-        self.pane.show(DetailView(title, facts))
-        self._preview(row)
+        return DetailView(title, facts)
 
     @in_background("preview")
     async def _preview(self, row: ConversationRow) -> None:
@@ -123,8 +124,8 @@ class SessionsScreen(PaneScreen):
         is_wide = event.size.width >= WIDE_COLUMNS
         if is_wide != self.reader.display:
             self.reader.display = is_wide
-            if (row := self.listed.get(self.rows.chosen or "")) is not None:
-                self._preview(row)
+            if self.chosen is not None:
+                self._preview(self.chosen)
 
     def action_scroll_detail(self, way: int) -> None:
         if self.reader.display:
@@ -134,11 +135,11 @@ class SessionsScreen(PaneScreen):
 
     @in_background("plan")
     async def action_copy(self) -> None:
-        if (row := self.listed.get(self.rows.chosen or "")) is not None:
-            self.copy(row.session_key or row.session_id)
+        if self.chosen is not None:
+            self.copy(self.chosen.session_key or self.chosen.session_id)
 
-    def selected(self, key: str) -> None:
-        self.app.push_screen(ConversationScreen(int(key)))
+    def selected(self, one: ConversationRow) -> None:
+        self.app.push_screen(ConversationScreen(one.conversation_id))
 
     def action_agents(self) -> None:
         self.app.push_screen(screens.session_files.AgentsScreen())
@@ -239,8 +240,8 @@ class ConversationScreen(WindowScreen):
         at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
         return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
-    def highlighted(self, key: str) -> None:
-        self.reader.choose(key)
+    def highlighted(self, one: MessageRow) -> None:
+        self.reader.choose(str(one.message_id))
 
     def on_reading_pane_moved(self, event: ReadingPane.Moved) -> None:
         if event.key is None:

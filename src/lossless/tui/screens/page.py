@@ -264,7 +264,6 @@ class PaneScreen(BackgroundReader, Screen[None]):
         self.listed: dict[str, Any] = {}
         self._mark: object = None
         self._loaded_at = self._seconds = 0.0
-        self._is_loading = False
         self._shown: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -317,13 +316,12 @@ class PaneScreen(BackgroundReader, Screen[None]):
         """Show one thing as large as the screen."""
         self.app.push_screen(screens.dialogs.DetailDialog(await self.read(read)))
 
-    def open_reference(self, id_: str | int) -> None:
-        """Show a message, by its number or reference, or a summary in the pane."""
+    def reference_detail(self, id_: str | int) -> DetailView:
+        """A message, by its number or reference, or a summary."""
         browse, times, number = self.access.browse, self.lcm.times, message_number(id_)
         if number is None:
-            self.open_detail(lambda: reads.summary_detail(browse, str(id_), times))
-        else:
-            self.open_detail(lambda: reads.message_detail(browse, number, times))
+            return reads.summary_detail(browse, str(id_), times)
+        return reads.message_detail(browse, number, times)
 
     def go_to(self, conversation_id: int, id_: str | int) -> None:
         """Open a conversation at a message, or its summaries at one of them."""
@@ -349,21 +347,17 @@ class PaneScreen(BackgroundReader, Screen[None]):
 
     async def read_list(self, read: Callable[[], T]) -> T:
         """Read for the list, and note how long that takes."""
-        self._mark, self._is_loading = self.mark, True
-        started = time.monotonic()
+        self._mark, started = self.mark, time.monotonic()
         found = await self.read(read)
         self._loaded_at = time.monotonic()
-        self._seconds, self._is_loading = self._loaded_at - started, False
+        self._seconds = self._loaded_at - started
         return found
-
-    def complain(self, message: str) -> None:
-        self._is_loading = False
-        super().complain(message)
 
     def tick(self) -> None:
         """Read again when the archive was written, and not too often."""
         pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
-        is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
+        is_loading = any(worker.node is self and worker.group == "read" for worker in self.workers)
+        is_due = self._mark is not None and not is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:
             self.load()
 
@@ -431,18 +425,23 @@ class PaneScreen(BackgroundReader, Screen[None]):
     def rows(self) -> RowTable:
         return self.query_one(RowTable)
 
+    @property
+    def chosen(self) -> Any:
+        """What the row under the cursor stands for; None without rows."""
+        return self.listed.get(self.rows.chosen or "")
+
     def on_data_table_row_highlighted(self, event: RowTable.RowHighlighted) -> None:
         key = self.rows.chosen if event.control is self.rows else None
         if key is not None and key != self._shown:
             self._shown = key
-            self.highlighted(key)
+            self.highlighted(self.chosen)
             if self.has_more and self.rows.is_at_end:
                 self.wanted += BATCH
                 self.load()
 
     def on_data_table_row_selected(self, event: RowTable.RowSelected) -> None:
-        if event.control is self.rows and (key := self.rows.chosen) is not None:
-            self.selected(key)
+        if event.control is self.rows and self.chosen is not None:
+            self.selected(self.chosen)
 
     def show_rows(self, found: dict[str, Any], empty: str = "", hint: str = "", *, choose: str | None = None) -> None:
         """Fill the table; when there is nothing, say so in the pane. `choose` is a key, `first` or `last`."""
@@ -464,10 +463,15 @@ class PaneScreen(BackgroundReader, Screen[None]):
             return text_cell(value)
         return Text(self.lcm.times.short(value), "dim", no_wrap=True, end="")
 
-    def highlighted(self, key: str) -> None:
+    def highlighted(self, one: Any) -> None:
         """The cursor came to a row."""
+        self.open_detail(lambda: self.detail(one))
 
-    def selected(self, _key: str) -> None:
+    def detail(self, _one: Any) -> DetailView:
+        """What the pane says of a row; may read the archive."""
+        return reads.DetailView("")
+
+    def selected(self, _one: Any) -> None:
         """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
         self.action_whole()
 

@@ -37,7 +37,6 @@ class SearchScreen(PaneScreen):
 
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
-    listed: dict[str, SearchHit]
     BINDINGS = bindings("SearchScreen")
 
     def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:
@@ -83,19 +82,16 @@ class SearchScreen(PaneScreen):
         what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
         return str(hit.conversation_id), what, hit.created_at, highlight_matches(hit)
 
-    def highlighted(self, key: str) -> None:
-        hit = self.listed[key]
-        if hit.kind in ("message", "summary"):
-            self.open_reference(hit.id)
-        else:
-            self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
+    def detail(self, one: SearchHit) -> reads.DetailView:
+        if one.kind in ("message", "summary"):
+            return self.reference_detail(one.id)
+        return reads.DetailView(f"{one.id}  {one.name or ''}", (("line", str(one.line)),), one.snippet)
 
-    def selected(self, key: str) -> None:
-        hit = self.listed[key]
-        if hit.kind in ("message", "summary"):
-            self.go_to(hit.conversation_id, hit.id)
+    def selected(self, one: SearchHit) -> None:
+        if one.kind in ("message", "summary"):
+            self.go_to(one.conversation_id, one.id)
         else:
-            self.app.push_screen(screens.files.LargeFilesScreen(hit.conversation_id))
+            self.app.push_screen(screens.files.LargeFilesScreen(one.conversation_id))
 
     def action_write(self) -> None:
         self.query_one(Input).focus()

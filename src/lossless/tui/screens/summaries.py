@@ -162,7 +162,7 @@ class SummariesScreen(SurgeryScreen):
 
     def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
         if event.node.data is not None:
-            self.open_reference(event.node.data)
+            self.open_detail(partial(self.reference_detail, event.node.data))
 
     def _need(self) -> str | None:
         node = self.summaries.cursor_node

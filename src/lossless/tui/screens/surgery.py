@@ -189,8 +189,6 @@ class DoctorScreen(SurgeryScreen):
     LIST_TITLE = "Findings"
     BINDINGS = bindings("DoctorScreen")
 
-    listed: dict[str, DoctorFinding]
-
     def tick(self) -> None:
         """An examination is not repeated by itself."""
 
@@ -206,14 +204,12 @@ class DoctorScreen(SurgeryScreen):
         about = "" if one.conversation_id is None else str(one.conversation_id)
         return text_cell(*_MARKS[one.severity]), about, text_cell(one.kind, "bold"), one.message
 
-    def highlighted(self, key: str) -> None:
-        finding = self.listed[key]
-        facts = (("helps", finding.remedy), ("about", ", ".join(finding.ids)))
-        self.pane.show(DetailView(f"{finding.severity}: {finding.kind}", facts, finding.message))
+    def detail(self, one: DoctorFinding) -> DetailView:
+        facts = (("helps", one.remedy), ("about", ", ".join(one.ids)))
+        return DetailView(f"{one.severity}: {one.kind}", facts, one.message)
 
     def action_repair(self) -> None:
-        finding = self.listed.get(self.rows.chosen or "")
-        id_ = None if finding is None else finding.conversation_id
+        id_ = None if self.chosen is None else self.chosen.conversation_id
         if id_ is None:
             self.tell("Choose a finding about the summaries of a conversation.")
         else:

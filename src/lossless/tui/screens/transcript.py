@@ -234,7 +234,6 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    listed: dict[str, SessionFileMessage]
     BINDINGS = bindings("TranscriptScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
@@ -271,8 +270,8 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
         tokens = right_cell(one.message.tokens if one.message else "–", 6)
         return right_cell(str(one.line), 5), role_cell(one.role), one.at, tokens, one.text
 
-    def highlighted(self, key: str) -> None:
-        self.pane.show(self.listed[key].detail(self.lcm.times))
+    def detail(self, one: SessionFileMessage) -> DetailView:
+        return one.detail(self.lcm.times)
 
     def action_import(self) -> None:
         self.propose(lambda: actions.plan_import(self.access, self.path))
