@@ -115,17 +115,9 @@ class SessionsScreen(PaneScreen):
     @in_background("preview")
     async def _preview(self, row: ConversationRow) -> None:
         browse, id_ = self.access.browse, row.conversation_id
-        if self.reader.display:
-            window = await self.read(lambda: reads.older_messages(browse, id_, _PREVIEW))
-            self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
-            self.reader.show(window.rows, None)
-
-    def on_resize(self, event: Resize) -> None:
-        is_wide = event.size.width >= WIDE_COLUMNS
-        if is_wide != self.reader.display:
-            self.reader.display = is_wide
-            if self.chosen is not None:
-                self._preview(self.chosen)
+        window = await self.read(lambda: reads.older_messages(browse, id_, _PREVIEW))
+        self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
+        self.reader.show(window.rows, None)
 
     def action_scroll_detail(self, way: int) -> None:
         if self.reader.display:
@@ -207,15 +199,13 @@ class ConversationScreen(WindowScreen):
 
     def turn(self, way: Literal["first", "older", "newer", "last"]) -> None:
         first, last = (self._window.rows[0].seq, self._window.rows[-1].seq) if self._window.rows else (0, 0)
-        match way:
-            case "first":
-                self._turn(reads.newer_messages, 0)
-            case "older":
-                self._turn(partial(reads.older_messages, seq=first), first)
-            case "newer":
-                self._turn(partial(reads.newer_messages, seq=last), 0)
-            case "last":
-                self._turn(reads.older_messages, _LAST)
+        turns: dict[str, tuple[Callable[[Browse, int, int], MessageWindow], int]] = {
+            "first": (reads.newer_messages, 0),
+            "older": (partial(reads.older_messages, seq=first), first),
+            "newer": (partial(reads.newer_messages, seq=last), 0),
+            "last": (reads.older_messages, _LAST),
+        }
+        self._turn(*turns[way])
 
     @in_background("read")
     async def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:

@@ -243,6 +243,12 @@ def error_text(error: BaseException) -> str:
     return f"Unexpected {type(error).__name__}. Press r or F5 to try again."
 
 
+def screen_class(module: str, name: str) -> Callable[..., Screen[None]]:
+    """A screen by its names in `keys.toml`."""
+    found: Callable[..., Screen[None]] = getattr(getattr(screens, module), name)
+    return found
+
+
 class PaneScreen(BackgroundReader, Screen[None]):
     """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
@@ -365,11 +371,8 @@ class PaneScreen(BackgroundReader, Screen[None]):
         self._shown, self.wanted = None, BATCH
         self.load()
 
-    def action_search(self) -> None:
-        self.app.push_screen(screens.search.SearchScreen(self.conversation_id))
-
-    def action_recall(self) -> None:
-        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, "question"))
+    def action_search(self, mode: screens.search.SearchMode) -> None:
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, mode))
 
     @in_background("plan")
     async def action_copy(self) -> None:
@@ -388,22 +391,17 @@ class PaneScreen(BackgroundReader, Screen[None]):
     def action_open(self, module: str, screen: str) -> None:
         """Open another screen about the conversation that is meant."""
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(getattr(getattr(screens, module), screen)(id_))
-
-    def action_transcript(self) -> None:
-        self._with_transcript(screens.transcript.TranscriptScreen)
-
-    def action_compare(self) -> None:
-        self._with_transcript(screens.compare.CompareScreen)
+            self.app.push_screen(screen_class(module, screen)(id_))
 
     @in_background("plan")
-    async def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
+    async def action_transcript(self, module: str, screen: str) -> None:
+        """Open a screen about the file that the conversation was said in."""
         if (id_ := self.meant_conversation()) is None:
             return
         if (path := await self.read(lambda: find_transcript(self.access, id_))) is None:
             self.tell("No transcript of this session was found on this machine.")
         else:
-            self.app.push_screen(screen(path, id_))
+            self.app.push_screen(screen_class(module, screen)(path, id_))
 
     def action_doctor(self) -> None:
         self.app.push_screen(screens.surgery.DoctorScreen())

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background
+from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background, screen_class
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
     from pathlib import Path
 
     from lossless.tui.session_files import SessionFile
@@ -88,17 +87,12 @@ class SessionFilesScreen(SurgeryScreen):
         return None if self.chosen is None else self.chosen.conversation_id
 
     @in_background("plan")
-    async def _behind(self, open_screen: Callable[[Path, int | None], PaneScreen]) -> None:
-        if (file := self.chosen) is not None:
-            path = await self.read(lambda: session_files.backend_session_id(self.access, file.path, file.session_id))
-            self.app.push_screen(open_screen(path, file.conversation_id))
-
-    def action_transcript(self) -> None:
-        self._behind(screens.transcript.TranscriptScreen)
-
-    def action_compare(self) -> None:
-        if (id_ := self.meant_conversation()) is not None:
-            self._behind(lambda path, _: screens.compare.CompareScreen(path, id_))
+    async def action_transcript(self, module: str, screen: str) -> None:
+        file = self.chosen
+        if file is None or (module == "compare" and self.meant_conversation() is None):
+            return
+        path = await self.read(lambda: session_files.backend_session_id(self.access, file.path, file.session_id))
+        self.app.push_screen(screen_class(module, screen)(path, file.conversation_id))
 
     def action_import(self) -> None:
         if (file := self.chosen) is not None:

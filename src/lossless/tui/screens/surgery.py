@@ -172,7 +172,7 @@ class SurgeryScreen(PaneScreen):
         title, text, rewriting = await self.read(plan)
         if not rewriting.targets:
             self.tell("There is nothing to rewrite.")
-        elif await self.ask(title, text, "Send this?") == "yes":
+        elif await self.ask(title, text, "Write the texts?") == "yes":
             done, is_changed = await self.app.push_screen_wait(DraftReviewDialog(title, rewriting))
             self.tell(done)
             if is_changed:
