@@ -2,44 +2,59 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lossless
-from lossless.hosts.adapter import PromptGrowth
+from lossless.engine import Engine
+from lossless.hosts.adapter import learn_growth
+from lossless.settings import Settings
+from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+SESSION = lossless.Session(key="hermes:a")
 
-@given(st.integers(0, 50_000), st.floats(0.5, 3), st.lists(st.integers(-3_000, 3_000), min_size=2, max_size=20))
+
+def learned(engine: Engine) -> list[Any]:
+    rows = engine.archive.database.rows("SELECT ratio, observations FROM token_factors", ())
+    return [tuple(row) for row in rows]
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 50_000), st.floats(0.5, 2.9), st.lists(st.integers(-3_000, 3_000), min_size=2, max_size=20))
 def test_the_frame_makes_no_difference(frame: int, ratio: float, steps: list[int]) -> None:
-    growth, size = PromptGrowth(), 60_000
-    for step in steps:
-        size += step
-        seen = growth.seen(size, frame + round(ratio * size))
-        if seen is not None:
-            added, counted = seen
-            assert added >= 500
-            assert abs(counted - ratio * added) <= 2
+    size = told = 60_000
+    observed = -1  # the first one has nothing to be compared with
+    with Engine(Archive.open(":memory:"), Settings(), background=False) as engine:
+        for step in steps:
+            size += step
+            learn_growth(engine, SESSION, "m", size, frame + round(ratio * size))
+            is_first, added = observed < 0, size - told
+            if is_first or not 0 <= added < 500:
+                told, observed = size, observed + (is_first or added > 0)
+        found = learned(engine)
+    assert [count for _, count in found] == ([observed] if observed > 0 else [])
+    assert all(abs(known - ratio) <= 0.01 * ratio for known, _ in found)
 
 
 def test_small_steps_add_up() -> None:
-    growth = PromptGrowth()
-    seen = [growth.seen(1_000 + 100 * n, 9_000 + 200 * n) for n in range(12)]
-    assert [found for found in seen if found] == [(500, 1_000), (500, 1_000)]
+    with Engine(Archive.open(":memory:"), Settings(), background=False) as engine:
+        for n in range(12):
+            learn_growth(engine, SESSION, "m", 1_000 + 100 * n, 9_000 + 200 * n)
+        assert learned(engine) == [(2.0, 2)]
 
 
 def test_a_process_for_each_turn_learns_as_one_process_does(path: Path) -> None:
-    session, other = lossless.Session(key="hermes:a"), lossless.Session(key="hermes:b")
+    other = lossless.Session(key="hermes:b")
     for turn in range(1, 5):
         with lossless.open(path, background=False) as engine:
-            PromptGrowth("m").learn(engine, session if turn < 4 else other, 2_000 * turn, 5_000 + 3_000 * turn)
-            rows = engine.archive.database.rows("SELECT ratio, observations FROM token_factors", ())
-            assert [tuple(row) for row in rows] == ([] if turn == 1 else [(1.5, min(turn, 3) - 1)])
+            learn_growth(engine, SESSION if turn < 4 else other, "m", 2_000 * turn, 5_000 + 3_000 * turn)
+            assert learned(engine) == ([] if turn == 1 else [(1.5, min(turn, 3) - 1)])
     with lossless.open(path, background=False) as engine:
         engine.host.keep_last_prompt("m", "not three numbers")
-        PromptGrowth("m").learn(engine, session, 9_000, 20_000)
+        learn_growth(engine, SESSION, "m", 9_000, 20_000)
         assert engine.verify().ok

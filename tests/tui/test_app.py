@@ -13,6 +13,7 @@ import pytest
 
 import lossless
 from lossless.tui.app import TerminalApp, is_light
+from lossless.tui.reads import DetailView
 from lossless.tui.screens.context import read_prompt
 from lossless.tui.screens.reader import ReadingPane
 from tests.maintenance.surgery_kit import HERE, talk
@@ -112,7 +113,7 @@ def test_summaries_open_down_to_the_messages(archive: Path) -> None:
         await person.press("G", "g", "J", "K", "question_mark")
         for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
             assert words in person.text
-        assert "⏎ l → Space" in person.text
+        assert "⏎ l → space" in person.text
         await person.press("escape", "ctrl+p", *"previous")
         await person.until(lambda: "key p" in person.seen)
         await person.press("enter")
@@ -331,12 +332,12 @@ def test_an_error_is_a_message(archive: Path) -> None:
     async def do(person: Person) -> None:
         screen: PaneScreen = person.app.screen  # type: ignore[assignment]
         go_on = Event()  # what takes long is said to be loading
-        screen.fetch(go_on.wait, lambda _: None, "test")
+        screen.open_detail(lambda: DetailView(str(go_on.wait())))
         assert "Loading" not in person.seen
         await person.until(lambda: "Loading …" in person.seen)
         go_on.set()
         await person.until(lambda: "Loading" not in person.seen)
-        screen.fetch(lambda: 1 // 0, print)
+        screen.open_detail(lambda: 1 // 0)  # type: ignore[arg-type, return-value]
         await person.until(lambda: any("Unexpected ZeroDivisionError" in told for told in person.told))
         screen.complain(HOSTILE)
         await person.until(lambda: "[bold]" in person.seen)

@@ -85,7 +85,7 @@ def test_rewriting_one_summary_shows_its_diff(archive: Path) -> None:
 
     async def do(person: Person) -> None:
         await person.press("j", "s", "r")
-        assert person.screen == "DraftReviewDialog"
+        assert person.screen == "ConfirmDialog"
         assert "the host's model" in person.seen
         await person.press("escape")
         assert texts_of(archive) == before
@@ -163,7 +163,7 @@ def test_a_stopped_rewriting_keeps_what_was_accepted_and_goes_on(archive: Path) 
         await person.until(lambda: person.screen == "SummariesScreen")
         assert {line.split()[1] for line in changed_of(archive, before) if line.startswith("Text")} >= {"0.", "1."}
         await person.press("W")
-        await person.until(lambda: person.screen == "DraftReviewDialog")
+        await person.until(lambda: person.screen == "ConfirmDialog")
         assert "2 more were written by a run that was stopped" in person.text
         counts.append(person.text)
         await person.press("enter")
@@ -225,7 +225,7 @@ def test_a_model_that_dies_leaves_what_was_accepted(archive: Path) -> None:
         await person.press("y")
         await person.until(lambda: any("2 to go" in told for told in person.told))
         await person.press("R")
-        await person.until(lambda: person.screen == "DraftReviewDialog")
+        await person.until(lambda: person.screen == "ConfirmDialog")
         assert person.text.count("\n~ ") == 2
         await person.press("enter")
         await person.until(lambda: any("Nothing was written" in told for told in person.told))

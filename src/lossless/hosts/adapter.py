@@ -271,37 +271,17 @@ _LEAST = 500
 _KEPT = re.compile(r"([0-9a-f]{16}) ([0-9]{1,9}) ([0-9]{1,9})")
 
 
-@dataclass(slots=True)
-class PromptGrowth:
-    """Two prompts of one session with the same frame: what was added, by our estimate and by the provider's count."""
+def learn_growth(engine: Engine, session: Session, model: str, estimated: int, reported: int) -> None:
+    """Learn a model's tokenizer from what two prompts of a session with the same frame differ by.
 
-    model: str | None = None
-    estimated: int = 0
-    reported: int = 0
-
-    def seen(self, estimated: int, reported: int) -> tuple[int, int] | None:
-        """What has been added since the last prompt that told something; None when that is too little, or less."""
-        added, counted = estimated - self.estimated, reported - self.reported
-        is_first = not self.reported
-        if 0 <= added < _LEAST and not is_first:
-            return None
-        self.estimated, self.reported = estimated, reported
-        return None if is_first or added < _LEAST or counted <= 0 else (added, counted)
-
-    def learn(self, engine: Engine, session: Session, estimated: int, reported: int | None) -> None:
-        """Let the archive know what a prompt tells about its model's tokenizer.
-
-        The last prompt is kept there, too, for hosts that start a process for each turn.
-        """
-        if not self.model or not reported:
+    The last prompt is kept in the archive: some hosts start a process for each turn.
+    """
+    place = blake2b(str(session.key).encode(), digest_size=8).hexdigest()
+    kept = _KEPT.fullmatch(engine.host.last_prompt(model))
+    if kept is not None and kept[1] == place:
+        added, counted = estimated - int(kept[2]), reported - int(kept[3])
+        if 0 <= added < _LEAST:
             return
-        place = blake2b(str(session.key).encode(), digest_size=8).hexdigest()
-        if not self.reported:
-            kept = _KEPT.fullmatch(engine.host.last_prompt(self.model))
-            if kept is not None and kept[1] == place:
-                self.estimated, self.reported = int(kept[2]), int(kept[3])
-        before = self.reported
-        if grown := self.seen(estimated, reported):
-            engine.host.learn(self.model, *grown)
-        if self.reported != before:
-            engine.host.keep_last_prompt(self.model, f"{place} {self.estimated} {self.reported}")
+        if added > 0 and counted > 0:
+            engine.host.learn(model, added, counted)
+    engine.host.keep_last_prompt(model, f"{place} {estimated} {reported}")

@@ -9,13 +9,14 @@ import re
 import tomllib
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
-from lossless.hosts.claude_code.setup import in_order, json_change
-from lossless.hosts.config_files import edits_adding, edits_restoring, read_text
-from lossless.hosts.hook_config import SERVER_NAME, HostFiles, is_own_server, with_hooks, without_hooks
+from lossless.hosts.claude_code.setup import hooks_part
+from lossless.hosts.config_files import ConfigPart, plan_edits, read_text
+from lossless.hosts.hook_config import SERVER_NAME, HostFiles, is_own_server
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
 from lossless.settings.write import toml_text
@@ -35,22 +36,6 @@ _TABLES = re.compile(
     r"(?:(?:^[ \t\r]*(?:#.*)?\n)*^[ \t]*[^\s\[#].*\n?)*",
     re.MULTILINE,
 )
-
-
-def with_command(text: str, command: Sequence[str]) -> str | None:
-    """A config in which our table starts this command, and all else is as it was; None when that cannot be done."""
-    from tomlkit import parse
-    from tomlkit.exceptions import TOMLKitError
-
-    wanted, new = tomllib.loads(text), {"command": command[0], "args": list(command[1:])}
-    wanted["mcp_servers"][SERVER_NAME] |= new
-    try:
-        document = parse(text)
-        document["mcp_servers"][SERVER_NAME].update(new)
-        after = document.as_string()
-    except TOMLKitError:
-        return None
-    return after if _value(after) == wanted else None
 
 
 def without_table(text: str) -> str | None:
@@ -92,59 +77,64 @@ def project_files(project: Path) -> HostFiles:
 
 
 def install_edits(places: HostFiles, commands: HostCommands) -> list[FileEdit]:
-    settings, path, (hook, server) = places.settings, places.servers, commands
-    put_hooks = json_change(settings, lambda found: with_hooks(found, hook, EVENTS))
-    config = edits_adding(path, lambda text: with_server(path, text, server), lambda text: without_server(path, text))
-    return in_order(edits_adding(settings, put_hooks, json_change(settings, without_hooks)), config)
+    return plan_edits(_parts(places, commands))
 
 
 def uninstall_edits(places: HostFiles) -> list[FileEdit]:
+    hooks, config, *records = plan_edits(_parts(places), is_removal=True)
+    if is_own_server(_table(config.path, config.after or "", "mcp_servers").get(SERVER_NAME)):
+        config = replace(config, note=f"[mcp_servers.{SERVER_NAME}] cannot be taken away alone; remove it by hand")
+    return [hooks, config, *records]
+
+
+def _parts(places: HostFiles, commands: HostCommands = ((), ())) -> list[ConfigPart]:
     path = places.servers
-    config = edits_restoring(path, lambda text: without_server(path, text))
-    if is_own_server(servers_in(path, config[0].after or "").get(SERVER_NAME)):
-        note = f"[mcp_servers.{SERVER_NAME}] cannot be taken away alone; remove it by hand"
-        config = [replace(config[0], note=note), *config[1:]]
-    return in_order(edits_restoring(places.settings, json_change(places.settings, without_hooks)), config)
+    servers = ConfigPart(path, partial(with_server, path, command=commands[1]), partial(without_server, path))
+    return [hooks_part(places, commands, EVENTS), servers]
 
 
 def own_server(places: HostFiles) -> Any:
     """The table of our MCP server; None where there is none."""
-    return servers_in(places.servers, read_text(places.servers) or "").get(SERVER_NAME)
+    return _table(places.servers, read_text(places.servers) or "", "mcp_servers").get(SERVER_NAME)
 
 
 def with_server(path: Path, text: str | None, command: Sequence[str]) -> str:
     """A config with our MCP server; of one that is there only the command changes, all else stays."""
-    text = text or ""
-    found = servers_in(path, text).get(SERVER_NAME)
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    text, new = text or "", {"command": command[0], "args": list(command[1:])}
+    found = _table(path, text, "mcp_servers").get(SERVER_NAME)
     if found is None:  # our table goes behind everything else
         end = line_ending(text)
         gap = "" if not text else end if text.endswith("\n") else end + end
         keys = (f"command = {toml_text(command[0])}", f"args = {toml_text(list(command[1:]))}")
         made = text + gap + end.join((_MARK, f"[mcp_servers.{SERVER_NAME}]", *keys, ""))
-        if SERVER_NAME not in servers_in(path, made):
+        if SERVER_NAME not in _table(path, made, "mcp_servers"):
             raise BadInput(f"'mcp_servers' in {str(path)!r} is no table, so the file is left as it is")
         return made
     if not is_own_server(found):
         raise BadInput(f"there is another MCP server named {SERVER_NAME!r} in {str(path)!r}; rename it first")
-    if (found["command"], found["args"]) == (command[0], list(command[1:])):
+    if found | new == found:
         return text
-    changed = with_command(text, command)
-    if changed is None:
-        raise BadInput(f"[mcp_servers.{SERVER_NAME}] in {str(path)!r} cannot be changed safely; change it by hand")
-    return changed
+    wanted = tomllib.loads(text)
+    wanted["mcp_servers"][SERVER_NAME] |= new
+    try:
+        document = tomlkit.parse(text)
+        document["mcp_servers"][SERVER_NAME].update(new)
+        if _value(after := document.as_string()) == wanted:
+            return after
+    except TOMLKitError:
+        pass
+    raise BadInput(f"[mcp_servers.{SERVER_NAME}] in {str(path)!r} cannot be changed safely; change it by hand")
 
 
 def without_server(path: Path, text: str | None) -> str | None:
     """A config without our MCP server and what is kept below it; as it is when it cannot be taken away alone."""
-    if text is None or not is_own_server(servers_in(path, text).get(SERVER_NAME)):
+    if text is None or not is_own_server(_table(path, text, "mcp_servers").get(SERVER_NAME)):
         return text
     after = without_table(text)
     return text if after is None else after if after.strip() else None
-
-
-def servers_in(path: Path, text: str) -> dict[str, Any]:
-    """The MCP servers in a config; raises BadInput when it cannot be read."""
-    return _table(path, text, "mcp_servers")
 
 
 def hooks_switched_off(*configs: Path) -> tuple[Path, str] | None:

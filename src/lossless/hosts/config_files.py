@@ -180,23 +180,28 @@ def read_record(path: Path) -> tuple[str | None, str] | None:
     return None
 
 
-def edits_adding(path: Path, put: Change, take: Change) -> list[FileEdit]:
-    """The edits that put ours into a file: its own, and that of the record, if there is or was one."""
-    text = read_text(path)
-    before, after = _before(path, text, take), put(text)
-    return edits_with_record(FileEdit(path, text, after), None if take(after) == before else (before, after))
+@dataclass(frozen=True, slots=True)
+class ConfigPart:
+    """What is ours in one file: how it gets into the file's text, and out of it again."""
+
+    path: Path
+    put: Change
+    take: Change
 
 
-def edits_restoring(path: Path, take: Change) -> list[FileEdit]:
-    """The edits that take ours away again, and the record with it."""
-    text = read_text(path)
-    return edits_with_record(FileEdit(path, text, _before(path, text, take)))
-
-
-def _before(path: Path, text: str | None, take: Change) -> str | None:
-    """What a file held before ours came: as it is written down for this very text, else what is left without ours."""
-    record = read_record(path)
-    return record[0] if record is not None and record[1] == text else take(text)
+def plan_edits(parts: Sequence[ConfigPart], *also: FileEdit, is_removal: bool = False) -> list[FileEdit]:
+    """The edits that put ours into files, or take it away again: first those of files, then those of their records."""
+    own, records = [], list[FileEdit]()
+    for part in parts:
+        text = read_text(part.path)
+        record = read_record(part.path)  # of this very text; else what is left without ours
+        before = record[0] if record is not None and record[1] == text else part.take(text)
+        after = before if is_removal else part.put(text)
+        is_plain = is_removal or part.take(after) == before
+        edit, *kept = edits_with_record(FileEdit(part.path, text, after), None if is_plain else (before, after))
+        own.append(edit)
+        records += kept
+    return [*own, *also, *records]
 
 
 def edits_with_record(own: FileEdit, kept: tuple[str | None, str | None] | None = None) -> list[FileEdit]:

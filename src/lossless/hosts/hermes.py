@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.engine import Engine, open_engine
 from lossless.hosts import adapter
-from lossless.hosts.adapter import PromptGrowth, Raw
 from lossless.model.conversations import Session
 from lossless.providers.token_limits import recall_result, recall_tool_tokens, window_tokens
 from lossless.recall.tools import openai_tools
@@ -21,6 +20,8 @@ with adapter.extra("hermes"):
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from lossless.hosts.adapter import Raw
+
 
 class LosslessEngine(ContextEngine):
     """Compresses by folding: what leaves the window stays in the archive, and the tools bring it back."""
@@ -28,7 +29,7 @@ class LosslessEngine(ContextEngine):
     def __init__(self, archive: str | Path | Engine | None = None) -> None:
         self._archive = None if isinstance(archive, Engine) else archive
         self._engine = archive if isinstance(archive, Engine) else None
-        self._session, self._growth = Session(key="hermes"), PromptGrowth()
+        self._session, self._model = Session(key="hermes"), ""
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ class LosslessEngine(ContextEngine):
             frame = max(current_tokens - window_tokens(messages), 0)
         budget = max(limit - frame, limit // 4) or None
         self.engine.compact(self._session, budget=budget, force=force)
-        asked: Raw = {"prompt": focus_topic, "model": self._growth.model, "allow_trailing_assistant": True}
+        asked: Raw = {"prompt": focus_topic, "model": self._model or None, "allow_trailing_assistant": True}
         made = self.engine.assemble(self._session, budget=budget, **asked)
         self.compression_count += 1
         adapter.warn_over_budget(made.receipt.over, made.receipt.why_over)
@@ -106,15 +107,16 @@ class LosslessEngine(ContextEngine):
         return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
-        self._growth, self.context_length = PromptGrowth(model or None), context_length
+        self._model, self.context_length = model, context_length
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
     def _keep(self, messages: list[Raw] | None) -> None:
         if messages:
             budget, tokens = self.context_length or None, self.last_prompt_tokens or None
-            window, model = adapter.split_joined(self.engine, self._session, messages), self._growth.model
+            window, model = adapter.split_joined(self.engine, self._session, messages), self._model or None
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
-            self._growth.learn(self.engine, self._session, window_tokens(messages), tokens)
+            if model and tokens:
+                adapter.learn_growth(self.engine, self._session, model, window_tokens(messages), tokens)
 
 
 def register(ctx: Any) -> None:

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import re
+import tomllib
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.text import Text
 from textual import work
 from textual.app import App, SystemCommand
-from textual.binding import Binding, BindingType
+from textual.binding import Binding
+from textual.keys import format_key
 from textual.theme import Theme
 from textual.worker import Worker, WorkerState
 
@@ -20,12 +23,11 @@ from lossless.tui import screens
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.conversations import SessionsScreen
 from lossless.tui.screens.dialogs import DetailDialog
-from lossless.tui.screens.page import PaneScreen, unexpected_error
-from lossless.tui.text import WIDE_COLUMNS, LocalTimes
+from lossless.tui.screens.page import PaneScreen, bindings, error_text
+from lossless.tui.text import WIDE_COLUMNS, LocalTimes, make_visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from pathlib import Path
 
     from textual.pilot import Pilot
     from textual.screen import Screen
@@ -42,38 +44,9 @@ _QUIET_ROUNDS, _QUIET_SECONDS = 3, 0.02
 _FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
 _DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
 _LIGHT_BACKGROUNDS = ("7", "15")
-_KEY_NAMES = {
-    "question_mark": "?", "slash": "/", "left_square_bracket": "[", "right_square_bracket": "]", "escape": "Esc",
-    "backspace": "⌫", "enter": "⏎", "left": "←", "right": "→", "space": "Space", "home": "Home", "end": "End",
-    "f5": "F5", "ctrl+r": "^r", "ctrl+a": "^a", "down": "↓", "tab": "Tab",
-}  # fmt: skip
-_OURS = "lossless.tui."
-#: Colours on a dark and on a light background.
-_COLOURS = {
-    "primary": ("#5b9bd5", "#2a6cad"),
-    "secondary": ("#7f95ad", "#5d6f84"),
-    "accent": ("#d3a35d", "#8a5a00"),
-    "warning": ("#d3a35d", "#8a5a00"),
-    "error": ("#e0716b", "#b3352f"),
-    "success": ("#66b588", "#1f7346"),
-    "foreground": ("#d6dbe3", "#23282f"),
-    "background": ("#14171c", "#fbfbf9"),
-    "surface": ("#1a1e25", "#f4f4f1"),
-    "panel": ("#232933", "#e9e9e5"),
-}
-_VARIABLES = {
-    "border": ("#39424f", "#c3c7cc"),
-    "block-cursor-background": ("#2b4866", "#cfe1f3"),
-    "block-cursor-foreground": ("#ffffff", "#10243a"),
-}
 DARK, LIGHT = (
-    Theme(
-        name,
-        dark=name == "lcm-dark",
-        variables={variable: pair[n] for variable, pair in _VARIABLES.items()},
-        **{colour: pair[n] for colour, pair in _COLOURS.items()},  # type: ignore[arg-type]
-    )
-    for n, name in enumerate(("lcm-dark", "lcm-light"))
+    Theme(name, **colours)
+    for name, colours in tomllib.loads(Path(__file__).with_name("themes.toml").read_text("utf-8")).items()
 )
 
 
@@ -83,7 +56,10 @@ class TerminalApp(App[None]):
     TITLE = "lcm"
     CSS_PATH = "style.tcss"
     HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (WIDE_COLUMNS, "-wide")]  # noqa: RUF012
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("ctrl+q", "quit", "Quit", show=False)]
+    BINDINGS = [Binding("ctrl+q", "quit", "Quit", show=False)]  # noqa: RUF012
+
+    #: How much is being read in threads.
+    reads = 0
 
     def __init__(self, access: ArchiveAccess, folder: Path | None = None) -> None:
         super().__init__()
@@ -114,7 +90,7 @@ class TerminalApp(App[None]):
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
         """What goes wrong in work that outlives its screen is a message, too."""
         if event.state is WorkerState.ERROR and event.worker.error is not None and event.worker.node is self:
-            self.notify(unexpected_error(event.worker.error), severity="error", markup=False)
+            self.notify(make_visible(error_text(event.worker.error)), severity="error", markup=False)
 
     def _look(self) -> None:
         for screen in self.screen_stack[-1:]:
@@ -155,12 +131,12 @@ class TerminalApp(App[None]):
         rounds = 0
         while rounds < _QUIET_ROUNDS:
             await pilot.pause(_QUIET_SECONDS)
-            rounds = 0 if any(not worker.is_finished for worker in self.workers) else rounds + 1
+            rounds = 0 if self.reads else rounds + 1
 
     def action_show_help(self) -> None:
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
         text = Text()
-        ours = [(" ".join(names), about) for names, about in own_actions(type(self.screen)).values()]
+        ours = [(" ".join(keys), about) for keys, about in own_actions(type(self.screen)).values()]
         for keys, about in [*ours, *always]:
             text.append(f"{keys:<20} ", "bold").append(f"{about}\n")
         self.push_screen(DetailDialog(DetailView("Keys"), text))
@@ -175,16 +151,15 @@ class TerminalApp(App[None]):
 
 
 def own_actions(screen: type) -> dict[str, tuple[list[str], str]]:
-    """What a screen's keys do: their names and what it is. Its own keys go before those of all screens."""
-    found: dict[str, tuple[list[str], str]] = {}
-    keys = set()
+    """What a screen's keys do: how they are shown and what it is. Its own keys go before those of all screens."""
+    by_key: dict[str, Binding] = {}
     for kind in screen.__mro__:
-        listed = kind.__dict__.get("BINDINGS", ()) if kind.__module__.startswith(_OURS) else ()
-        for binding in Binding.make_bindings(listed):
-            if binding.key not in keys:
-                keys.add(binding.key)
-                names, _ = found.setdefault(binding.action, ([], binding.description))
-                names.append(_KEY_NAMES.get(binding.key, binding.key))
+        for binding in Binding.make_bindings(bindings(kind.__name__)):
+            by_key.setdefault(binding.key, binding)
+    found: dict[str, tuple[list[str], str]] = {}
+    for key, binding in by_key.items():
+        keys, _ = found.setdefault(binding.action, ([], binding.description))
+        keys.append(format_key(key).replace("ctrl+", "^"))
     return found
 
 

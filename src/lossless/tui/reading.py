@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from markdown_it import MarkdownIt
@@ -21,7 +22,7 @@ from rich.theme import Theme
 from textual.strip import Strip
 
 from lossless.model.messages import File, Json, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
-from lossless.tui.text import BLUE, MAX_CHARS, NOTICE, RED, ROLES, clip_text, make_visible, one_line, plural
+from lossless.tui.text import MAX_CHARS, NOTICE, RED, ROLES, clip_text, make_visible, one_line, plural
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -36,25 +37,7 @@ _CODE_THEMES = {True: "one-dark", False: "xcode"}
 _CODE_GROUNDS = {"one-dark": "#1e232b", "xcode": "#f1f1ed"}
 _NO_RULES = ("html_block", "html_inline", "entity", "reference", "image")
 _PARSER = MarkdownIt("commonmark").enable(["strikethrough", "table"]).disable(_NO_RULES)
-_STYLES = Theme(
-    {
-        "markdown.h1": "bold underline",
-        "markdown.h2": "bold",
-        "markdown.h3": "bold italic",
-        "markdown.h4": "italic",
-        "markdown.h5": "italic",
-        "markdown.h6": "italic",
-        "markdown.code": f"bold {BLUE}",
-        "markdown.block_quote": "italic dim",
-        "markdown.item.bullet": f"bold {BLUE}",
-        "markdown.item.number": f"bold {BLUE}",
-        "markdown.hr": "dim",
-        "markdown.link": f"underline {BLUE}",
-        "markdown.link_url": "dim",
-        "markdown.table.border": "dim",
-        "markdown.table.header": "bold",
-    }
-)
+_STYLES = Theme.read(str(Path(__file__).with_name("markdown.ini")))
 
 
 class _PlainHeading(Heading):

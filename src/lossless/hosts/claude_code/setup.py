@@ -9,7 +9,8 @@ import shlex
 import shutil
 import subprocess
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
@@ -17,13 +18,13 @@ from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.hosts import hook_config
-from lossless.hosts.config_files import FileEdit, edits_adding, edits_restoring, read_object, read_text, write_object
+from lossless.hosts.config_files import ConfigPart, FileEdit, plan_edits, read_object, read_text, write_object
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import edit_json5
 from lossless.settings.load import value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     from lossless.hosts.hook_config import HostCommands
@@ -34,16 +35,6 @@ if TYPE_CHECKING:
 PROGRAM = ("claude", (1, 0, 85), "run `claude update`, or use npm to install it again.")
 EVENTS = ("SessionStart", "UserPromptSubmit", "PreCompact", "Stop", "SubagentStop", "SessionEnd")
 _SEAL = re.compile(r"\n<!-- lcm install: ([0-9a-f]{16}) -->\n\Z")
-_SKILL = """\
----
-name: lossless-recall
-description: >-
-  Get back what was said earlier, word for word, also before a compaction and in other sessions: exact commands,
-  paths, numbers, decisions, error messages, what the user asked for. Use it before saying that something is not
-  remembered, after the context was compacted, and when the user speaks of earlier work.
----
-
-"""
 _NOTE = "it was changed by hand and is left as it is"
 
 
@@ -68,28 +59,45 @@ def _skill_in(folder: Path) -> Path:
 
 def install_edits(places: hook_config.HostFiles, commands: HostCommands) -> list[FileEdit]:
     """What is to be written; a second time there is nothing to write."""
-    settings, servers, (hook, server) = places.settings, places.servers, commands
-    put_hooks = json_change(settings, lambda found: hook_config.with_hooks(found, hook, EVENTS))
-    put_server = json_change(servers, lambda found: hook_config.with_server(found, server))
-    return in_order(
-        edits_adding(settings, put_hooks, json_change(settings, hook_config.without_hooks)),
-        edits_adding(servers, put_server, json_change(servers, hook_config.without_server)),
-        [_skill_edit(places.skill, skill_text())],
-    )
+    return plan_edits(_parts(places, commands), _skill_edit(places.skill, skill_text()))
 
 
 def uninstall_edits(places: hook_config.HostFiles) -> list[FileEdit]:
     """What is to be taken away: ours, and nothing else."""
-    return in_order(
-        edits_restoring(places.settings, json_change(places.settings, hook_config.without_hooks)),
-        edits_restoring(places.servers, json_change(places.servers, hook_config.without_server)),
-        [_skill_edit(places.skill, None)],
-    )
+    return plan_edits(_parts(places), _skill_edit(places.skill, None), is_removal=True)
 
 
-def in_order(*groups: list[FileEdit]) -> list[FileEdit]:
-    """The files of the host first, then the records of what they held."""
-    return [group[0] for group in groups] + [edit for group in groups for edit in group[1:]]
+def _parts(places: hook_config.HostFiles, commands: HostCommands = ((), ())) -> list[ConfigPart]:
+    put_server = partial(hook_config.with_server, command=commands[1])
+    return [hooks_part(places, commands, EVENTS), json_part(places.servers, put_server, hook_config.without_server)]
+
+
+def hooks_part(places: hook_config.HostFiles, commands: HostCommands, events: Sequence[str]) -> ConfigPart:
+    """The hooks in a host's settings."""
+    put = partial(hook_config.with_hooks, command=commands[0], events=events)
+    return json_part(places.settings, put, hook_config.without_hooks)
+
+
+def json_part(path: Path, put: Change, take: Change) -> ConfigPart:
+    """What is ours in a JSON file, by what happens to its value."""
+    return ConfigPart(path, partial(_changed, path, put), partial(_changed, path, take))
+
+
+def _changed(path: Path, change: Change, text: str | None) -> str | None:
+    """The text of a JSON file after a change to its value: None when nothing is left of it."""
+    before = read_object(path, text)
+    try:
+        after = change(before)
+    except BadInput as error:
+        raise BadInput(f"{str(path)!r}: {error}") from error
+    if after == before:
+        return text
+    if not after:
+        return None
+    try:
+        return edit_json5(text or "", after)
+    except ValueError:
+        return write_object(after, text)
 
 
 def own_server(places: hook_config.HostFiles) -> Any:
@@ -97,32 +105,11 @@ def own_server(places: hook_config.HostFiles) -> Any:
     return value_at(read_object(places.servers, read_text(places.servers)), ("mcpServers", hook_config.SERVER_NAME))
 
 
-def json_change(path: Path, change: Change) -> Callable[[str | None], str | None]:
-    """What a change to the value of a JSON file does to its text: None when nothing is left of it."""
-
-    def changed(text: str | None) -> str | None:
-        before = read_object(path, text)
-        try:
-            after = change(before)
-        except BadInput as error:
-            raise BadInput(f"{str(path)!r}: {error}") from error
-        if after == before:
-            return text
-        if not after:
-            return None
-        try:
-            return edit_json5(text or "", after)
-        except ValueError:
-            return write_object(after, text)
-
-    return changed
-
-
 def skill_text() -> str:
     """The skill, sealed so that a later version knows whether it was changed."""
     from lossless.context.render import RECALL_POLICY
 
-    text = _SKILL + RECALL_POLICY
+    text = Path(__file__).with_name("skill.md").read_text("utf-8") + RECALL_POLICY
     return f"{text}\n<!-- lcm install: {_digest(text)} -->\n"
 
 
@@ -160,22 +147,34 @@ class SetupCheck:
     is_known: bool = True
 
 
-def _check(name: str, ok: bool, detail: str, hint: str) -> SetupCheck:
-    return SetupCheck(name, ok, detail, "" if ok else hint)
-
-
 def check_setup(host: Any, places: hook_config.HostFiles, again: str, archive: str) -> list[SetupCheck]:
     """Whether all that a host needs is there; `again` is the command that puts it there, `archive` the usual one."""
+    return [replace(one, hint="" if one.ok else one.hint) for one in _checks(host, places, again, archive)]
+
+
+def _checks(host: Any, places: hook_config.HostFiles, again: str, archive: str) -> Iterator[SetupCheck]:
+    yield check_host(*host.PROGRAM)
     hooks = read_object(places.settings, read_text(places.settings))
-    checks = [check_host(*host.PROGRAM), *check_hooks(hooks, places.settings, host.EVENTS, again)]
+    found, server = hook_config.events_with_hooks(hooks), host.own_server(places)
+    missing = ", ".join(event for event in host.EVENTS if event not in found)
+    called = f"{places.settings} calls lcm-hook for {', '.join(found) or 'nothing'}"
+    yield SetupCheck("hooks", not missing, called, f"{missing} missing: run `{again}`")
+    if hooks.get("disableAllHooks") is True:
+        yield disabled_check("hooks enabled", places.settings, "disableAllHooks")
+    yield from map(_check_command, sorted(set(found.values())))
     configs = dict.fromkeys((host.user_files().servers, places.servers))
     if hasattr(host, "hooks_switched_off") and (off := host.hooks_switched_off(*configs)):
-        checks.append(disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false"))
-    checks += check_server(host.own_server(places), places.servers, again)
+        yield disabled_check("hooks enabled", off[0], f"[features] {off[1]} = false")
+    yield SetupCheck("MCP server", hook_config.is_own_server(server), str(places.servers), f"Run `{again}`.")
+    if hook_config.is_own_server(server):
+        command = f"{server['command']} {' '.join(map(str, server['args']))}"
+        yield SetupCheck("MCP command", shutil.which(server["command"]) is not None, command, "Install lossless again.")
+        if server.get("enabled") is False:
+            yield disabled_check("MCP enabled", places.servers, "enabled = false for the server")
+    yield SetupCheck("package mcp", not missing_package(), "", missing_package())
     if places.skill is not None:
-        is_there = read_text(places.skill) is not None
-        checks.append(_check("skill", is_there, str(places.skill), f"Run `{again}`."))
-    return [*checks, check_archive(hook_config.options_in(hook_config.command_in(hooks, None) or ())[0] or archive)]
+        yield SetupCheck("skill", read_text(places.skill) is not None, str(places.skill), f"Run `{again}`.")
+    yield check_archive(hook_config.options_in(hook_config.command_in(hooks, None) or ())[0] or archive)
 
 
 def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
@@ -189,21 +188,10 @@ def check_host(name: str, minimum: tuple[int, ...], helps: str) -> SetupCheck:
             done = subprocess.run([place, "--version"], capture_output=True, timeout=20, check=False)
             if found := _VERSION.search(done.stdout.decode("utf-8", "replace")):
                 ok = tuple(map(int, found[0].split("."))) >= minimum
-                return _check("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
+                return SetupCheck("host", ok, f"{name} {found[0]}", f"Its hooks need {wanted} or newer: {helps}")
         except (OSError, subprocess.TimeoutExpired) as error:
             detail = f"{place} does not say which version it is: {error}"
     return SetupCheck("host", True, detail, is_known=False)
-
-
-def check_hooks(settings: dict[str, Any], path: Path, events: Sequence[str], again: str) -> list[SetupCheck]:
-    """Whether every event calls a hook that can be started, and how long that takes."""
-    found = hook_config.events_with_hooks(settings)
-    missing = [event for event in events if event not in found]
-    detail = f"{path} calls lcm-hook for {', '.join(found) or 'nothing'}"
-    checks = [_check("hooks", not missing, detail, f"{', '.join(missing)} missing: run `{again}`")]
-    if settings.get("disableAllHooks") is True:
-        checks.append(disabled_check("hooks enabled", path, "disableAllHooks"))
-    return [*checks, *(_check_command(command) for command in sorted(set(found.values())))]
 
 
 def disabled_check(name: str, path: Path, key: str) -> SetupCheck:
@@ -224,20 +212,7 @@ def _check_command(command: str) -> SetupCheck:
         return SetupCheck("hook command", False, f"{words[0]}: {error}", "Try it by hand.")
     took = (time.monotonic() - start) * 1000
     ok = done.returncode == 0 and not done.stderr
-    return _check("hook command", ok, f"{command} answered in {took:.0f} ms", done.stderr.decode()[:200])
-
-
-def check_server(server: Any, path: Path, again: str) -> list[SetupCheck]:
-    """Whether the MCP server is known to the host and can be started."""
-    checks = [_check("MCP server", hook_config.is_own_server(server), str(path), f"Run `{again}`.")]
-    if hook_config.is_own_server(server):
-        detail = f"{server['command']} {' '.join(map(str, server['args']))}"
-        can_start = shutil.which(server["command"]) is not None
-        checks.append(_check("MCP command", can_start, detail, "Install lossless again."))
-        if server.get("enabled") is False:
-            checks.append(disabled_check("MCP enabled", path, "enabled = false for the server"))
-    missing = missing_package()
-    return [*checks, SetupCheck("package mcp", not missing, "", missing)]
+    return SetupCheck("hook command", ok, f"{command} answered in {took:.0f} ms", done.stderr.decode()[:200])
 
 
 def missing_package() -> str:
@@ -253,7 +228,7 @@ def check_archive(path: str) -> SetupCheck:
     if not place.exists():
         parent = next(folder for folder in place.absolute().parents if folder.exists())
         detail = f"{place} is made with the first turn"
-        return _check("archive", os.access(parent, os.W_OK), detail, f"{parent} is not writable.")
+        return SetupCheck("archive", os.access(parent, os.W_OK), detail, f"{parent} is not writable.")
     from lossless.engine import open_engine
     from lossless.errors import LosslessError
 
@@ -263,4 +238,4 @@ def check_archive(path: str) -> SetupCheck:
     except LosslessError as error:
         return SetupCheck("archive", False, str(error))
     detail = f"{place}: {counts.messages:,} messages, last stored {last or 'never'}"
-    return _check("archive", os.access(place, os.W_OK), detail, "It is not writable.")
+    return SetupCheck("archive", os.access(place, os.W_OK), detail, "It is not writable.")

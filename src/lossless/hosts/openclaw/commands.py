@@ -228,15 +228,15 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
     if row is None:
         return ["This conversation: nothing is stored of it yet."]
     ratio = f", 1:{round(row.message_tokens / row.context_tokens)}" if row.context_tokens else ""
-    debt = bridge.engine.loop.debt(row.conversation_id)
-    focus = bridge.engine.surgery.focus_status(row.conversation_id)
+    engine, id_ = bridge.engine, row.conversation_id
+    debt, focus = engine.loop.debt(id_), engine.surgery.focus_status(id_)
     lines = [
-        f"This conversation: {row.conversation_id} ({row.session_key or row.session_id})",
+        f"This conversation: {id_} ({row.session_key or row.session_id})",
         f"  {_many(row.message_count, 'message')}, {row.message_tokens:,} tokens; "
         f"{_many(row.summary_count, 'summary', 'summaries')}",
         f"  context: {_many(row.context_items, 'item')}, {row.context_tokens:,} tokens{ratio}",
     ]
-    if (budget := bridge.engine.browse.history_budget(row.conversation_id)) is not None:
+    if (budget := engine.browse.history_budget(id_)) is not None:
         lines.append(f"  history budget: {budget}")
     if debt.pending:
         lines.append(f"  a compaction is pending: {debt.reason or 'over the threshold'}")
@@ -244,12 +244,11 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
         again = f"; the next attempt is after {debt.next_attempt_after:%H:%M} UTC" if debt.next_attempt_after else ""
         lines += [f"  the last one failed: {debt.last_failure_summary}{again}", f"  {MODEL_HELP}"]
     else:
-        scope, since = compaction_scope(str(debt.conversation_id)), datetime.now(UTC) - _RECENT
-        calls = [row for row in bridge.engine.browse.calls(scope, since) if row.kind == "call"]
-        if calls and calls[-1].result in ("failed", "auth"):  # and it has not answered again since
-            at = f"{calls[-1].at:%H:%M} UTC"
-            lines.append(f"  the model could not be asked at {at}; since then nothing was written by a model")
-            lines.append(f"  {MODEL_HELP}")
+        calls = engine.browse.calls(compaction_scope(str(id_)), datetime.now(UTC) - _RECENT)
+        last = next((call for call in reversed(calls) if call.kind == "call"), None)
+        if last is not None and last.result in ("failed", "auth"):  # and it has not answered again since
+            told = f"  the model could not be asked at {last.at:%H:%M} UTC; since then nothing was written by a model"
+            lines += [told, f"  {MODEL_HELP}"]
     if focus is not None and focus.brief.status == "active":
         lines.append(f"  focus: {focus.brief.prompt}{' (out of date)' if focus.is_stale else ''}")
     return lines

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 
 from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
+from lossless.tui.screens.page import bindings, in_background
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
@@ -159,8 +159,7 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
     conversation_id: int
-    listed: dict[str, MessagePair]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("n", "next_difference", "Next difference")]
+    BINDINGS = bindings("CompareScreen")
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)
@@ -191,46 +190,36 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
             role, at, words = row.role, row.created_at, row.content or ", ".join(row.tools)
         return mark, line, seq, role_cell(role), at, text_cell(words, style)
 
-    def highlighted(self, key: str) -> None:
-        pair, browse, times = self.listed[key], self.access.browse, self.lcm.times
-        if pair.row is not None and pair.mark != "=":
-            id_, in_file, addition = pair.row.message_id, pair.in_file, ""
-            if in_file:
-                addition = f"\n\n--- in the transcript, line {in_file.line} ---\n\n{in_file.detail(times).text}"
-            self.open_detail(lambda: _with_note(reads.message_detail(browse, id_, times), pair, addition))
-        elif pair.in_file is not None:
-            self.pane.show(_with_note(pair.in_file.detail(times), pair))
-        else:
-            first, last = pair.seqs or (0, 0)
-            self.pane.show(DetailView(plural(last - first + 1, "message"), (), _MARKS["-"][1]))
+    def detail(self, pair: MessagePair) -> DetailView:
+        times, remark = self.lcm.times, ("compare", _MARKS[pair.mark][1])
+        if pair.seqs is not None:
+            return DetailView(plural(pair.seqs[1] - pair.seqs[0] + 1, "message"), (), remark[1])
+        in_file = None if pair.in_file is None else pair.in_file.detail(times)
+        if pair.row is None or (pair.mark == "=" and in_file is not None):
+            assert in_file is not None
+            return replace(in_file, facts=(remark, *in_file.facts))
+        found = reads.message_detail(self.access.browse, pair.row.message_id, times)
+        addition = f"\n\n--- in the transcript, {in_file.title} ---\n\n{in_file.text}" if in_file else ""
+        return DetailView(found.title, (remark, *found.facts), found.text + addition)
 
-    def selected(self, key: str) -> None:
-        row = self.listed[key].row
-        if row is not None:
-            self.go_to(self.conversation_id, row.message_id)
+    def selected(self, pair: MessagePair) -> None:
+        if pair.row is not None:
+            self.go_to(self.conversation_id, pair.row.message_id)
         else:
             self.action_whole()
 
-    def action_next_difference(self) -> None:
+    @in_background("plan")
+    async def action_next_difference(self) -> None:
         """In this window below the cursor, else in one of those that follow."""
         keys = list(self.listed)
         later = [key for key in keys[self.rows.cursor_row + 1 :] if self.listed[key].is_difference]
+        browse, id_, scroll, size = self.access.browse, self.conversation_id, self._scroll, self._window_size
         if later:
             self.rows.choose(keys.index(later[0]))
-        elif self._scroll is not None and self._first is not None:
-            scroll, start, size = self._scroll, self._first + self._window_size, self._window_size
-
-            def read() -> int | None:
-                return next_difference(self.access.browse, self.conversation_id, scroll, start, size)
-
-            def go(first: int | None) -> None:
-                if first is None:
-                    self.tell("There are no more differences below.")
-                else:
-                    self._turn(first, "differing")
-
-            self.fetch(read, go, "plan")
-
-
-def _with_note(detail: DetailView, pair: MessagePair, addition: str = "") -> DetailView:
-    return DetailView(detail.title, (("compare", _MARKS[pair.mark][1]), *detail.facts), detail.text + addition)
+        elif scroll is not None and self._first is not None:
+            start = self._first + size
+            first = await self.read(lambda: next_difference(browse, id_, scroll, start, size))
+            if first is None:
+                self.tell("There are no more differences below.")
+            else:
+                self._turn(first, "differing")

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import Counter
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 
 from lossless.context.choose import SHARE_TARGETS
 from lossless.model.records import StoredBrief, SummaryRow
-from lossless.tui import actions, reads
+from lossless.tui import actions
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.dialogs import ConfirmDialog, DetailDialog, InputDialog, diff_text
+from lossless.tui.screens.dialogs import DetailDialog, InputDialog, diff_text
+from lossless.tui.screens.page import bindings, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
@@ -21,8 +22,7 @@ if TYPE_CHECKING:
 
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
-    from lossless.maintenance.surgery.common import ContextDiff
-    from lossless.maintenance.surgery.focus import FocusDraft, FocusPlan, FocusStatus
+    from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.tui.screens.page import Cell
 
 #: What a receipt calls the pins and the focus brief.
@@ -36,6 +36,8 @@ def read_prompt(engine: Engine, conversation_id: int) -> PromptReport:
         return engine.browse.prompt_report(conversation, engine.assemble(conversation, record=False).receipt)
 
 
+#: Of an item: its id, its tokens, what it is, when, and its words.
+_PromptRow: TypeAlias = "tuple[str, int, Text, datetime | None, str]"
 _BAR = 20
 _ITEM_BAR = 6
 _REASONS = 3
@@ -46,20 +48,15 @@ class ContextScreen(SurgeryScreen):
 
     COLUMNS = ("what", "tokens", "", "from", "text")
     LIST_TITLE = "Prompt"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("v", "last_change", "Last change"),
-        Binding("u", "undo", "Undo"),
-    ]
+    BINDINGS = bindings("ContextScreen")
 
     conversation_id: int
     #: Pins and the focus brief, which stand before everything else.
     _pinned, _largest = "", 1
 
-    def load(self) -> None:
-        self.reading(lambda: read_prompt(self.access.engine, self.conversation_id), self._show)
-
-    def _show(self, found: PromptReport) -> None:
+    @in_background("read")
+    async def load(self) -> None:
+        found = await self.read_list(lambda: read_prompt(self.access.engine, self.conversation_id))
         self.where(f"Context of conversation {self.conversation_id}", plural(len(found.items), "item"))
         self.about(_figures(found))
         brief, tokens = found.brief, found.receipt.tokens_by_kind.get(PINS_AND_FOCUS, 0)
@@ -68,32 +65,31 @@ class ContextScreen(SurgeryScreen):
         self._pinned = "\n\n".join(pieces)
         self._largest = max([tokens, *(item.tokens for item in found.items)]) or 1
         at = None if brief is None else brief.created_at
-        extra = {PINS_AND_FOCUS: (tokens, text_cell("extra", PURPLE), at, self._pinned)} if tokens else {}
-        self.show_rows(extra | {item.id: (item.tokens, *_columns(item)) for item in found.items})
+        extra = [(PINS_AND_FOCUS, tokens, text_cell("extra", PURPLE), at, self._pinned)] if tokens else []
+        rows = [*extra, *((item.id, item.tokens, *_columns(item)) for item in found.items)]
+        self.show_rows({row[0]: row for row in rows})
 
-    def cells(self, item: tuple[int, Text, datetime | None, str]) -> tuple[Cell, ...]:
-        tokens, what, at, text = item
+    def cells(self, one: _PromptRow) -> tuple[Cell, ...]:
+        _, tokens, what, at, text = one
         return what, right_cell(tokens, 6), share_bar(tokens / self._largest, _ITEM_BAR, BLUE), at, text
 
-    def highlighted(self, key: str) -> None:
-        if key == PINS_AND_FOCUS:
-            self.pane.show(reads.DetailView("Pins and focus", text=self._pinned))
-        else:
-            self.open_reference(key)
+    def detail(self, one: _PromptRow) -> DetailView:
+        if one[0] == PINS_AND_FOCUS:
+            return DetailView("Pins and focus", text=self._pinned)
+        return self.reference_detail(one[0])
 
-    def selected(self, key: str) -> None:
-        if key == PINS_AND_FOCUS:
+    def selected(self, one: _PromptRow) -> None:
+        if one[0] == PINS_AND_FOCUS:
             self.action_whole()
         else:
-            self.go_to(self.conversation_id, key)
+            self.go_to(self.conversation_id, one[0])
 
-    def action_last_change(self) -> None:
-        def show(found: ContextDiff) -> None:
-            text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
-            self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
-
+    @in_background("plan")
+    async def action_last_change(self) -> None:
         engine = self.access.engine
-        self.fetch(lambda: engine.surgery.diff(engine.browse.get(self.conversation_id)), show, "plan")
+        found = await self.read(lambda: engine.surgery.diff(engine.browse.get(self.conversation_id)))
+        text = diff_text(found.text) if found.entries else Text("This context was never compacted or changed.")
+        self.app.push_screen(DetailDialog(DetailView("What the last change did"), text))
 
 
 def _columns(item: PromptItem) -> tuple[Text, datetime | None, str]:
@@ -139,28 +135,20 @@ class FocusScreen(SurgeryScreen):
 
     COLUMNS = ("state", "tokens", "written", "question")
     LIST_TITLE = "Briefs"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("n", "focus_on", "New focus"),
-        Binding("R", "refocus", "Refocus"),
-        Binding("d", "unfocus", "Unfocus"),
-        Binding("u", "undo", "Undo"),
-    ]
+    BINDINGS = bindings("FocusScreen")
 
     conversation_id: int
-    listed: dict[str, StoredBrief]
     _status: FocusStatus | None = None
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         def read() -> tuple[list[StoredBrief], FocusStatus | None]:
             engine, id_ = self.access.engine, self.conversation_id
             with engine.browse.reading():
                 briefs = engine.browse.briefs(id_, _MAX_BRIEFS)
                 return briefs, engine.surgery.focus_status(id_) if briefs else None
 
-        self.reading(read, self._show)
-
-    def _show(self, read: tuple[list[StoredBrief], FocusStatus | None]) -> None:
-        briefs, self._status = read
+        briefs, self._status = await self.read_list(read)
         self.where(f"Focus of conversation {self.conversation_id}", plural(len(briefs), "brief"))
         hint = "Press n to write one; it replaces older summaries in prompts."
         self.show_rows({brief.id: brief for brief in briefs}, "There are no briefs.", hint)
@@ -169,52 +157,39 @@ class FocusScreen(SurgeryScreen):
         state = text_cell(brief.status, GREEN if brief.status == "active" else "dim")
         return state, right_cell(brief.tokens, 6), brief.created_at, brief.prompt
 
-    def highlighted(self, key: str) -> None:
-        brief, status = self.listed[key], self._status
+    def detail(self, brief: StoredBrief) -> DetailView:
+        status = self._status
         facts = [
             ("question", brief.prompt),
             ("tokens", f"{brief.tokens:,}, aimed at {brief.target_tokens:,}"),
             ("covers", f"up to {self.lcm.times.minute(brief.covered_latest_at)}"),
         ]
-        if status is not None and status.brief.id == key:
+        if status is not None and status.brief.id == brief.id:
             since = f"{plural(status.messages_since, 'message')}, {status.tokens_since:,} tokens"
             facts.append(("since", f"{since}{'; it is out of date' if status.is_stale else ''}"))
         if brief.error:
             facts.append(("failed", brief.error))
-        self.pane.show(DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content))
+        return DetailView(f"{brief.id}  {brief.status}", tuple(facts), brief.content)
 
-    def action_focus_on(self) -> None:
-        def asked(question: str | None) -> None:
-            if question is not None:
-                self._propose(question)
+    @in_background("work")
+    async def action_focus_on(self) -> None:
+        dialog = InputDialog("A brief for which question?", "what is to be kept in mind")
+        if (question := await self.app.push_screen_wait(dialog)) is not None:
+            await self._write_brief(question)
 
-        self.app.push_screen(InputDialog("A brief for which question?", "what is to be kept in mind"), asked)
+    @in_background("work")
+    async def action_refocus(self) -> None:
+        await self._write_brief(None)
 
-    def action_refocus(self) -> None:
-        self._propose(None)
-
-    def _propose(self, question: str | None) -> None:
+    async def _write_brief(self, question: str | None) -> None:
         """Show what a brief would stand for; write it when that is wanted; use it when it was read."""
         access = self.access
-
-        def planned() -> tuple[FocusPlan, str]:
-            plan = access.engine.surgery.plan_focus(self.conversation_id, question)
-            return plan, f"written by: {actions.writer_names(access)}\n{plan.text}"
-
-        def ask(found: tuple[FocusPlan, str]) -> None:
-            plan, text = found
-
-            def answered(word: str | None) -> None:
-                if word == "yes":
-                    self.tell("The brief is being written …")
-                    self.fetch(lambda: actions.write_brief(access, plan), drafted, "work")
-
-            def drafted(made: FocusDraft) -> None:
-                self.propose(lambda: actions.plan_brief_use(plan, made))
-
-            self.app.push_screen(ConfirmDialog(f"Focus: {plan.prompt}", text, "Write the brief?"), answered)
-
-        self.fetch(planned, ask, "plan")
+        plan = await self.read(lambda: access.engine.surgery.plan_focus(self.conversation_id, question))
+        text = f"written by: {actions.writer_names(access)}\n{plan.text}"
+        if await self.ask(f"Focus: {plan.prompt}", text, "Write the brief?") == "yes":
+            self.tell("The brief is being written …")
+            made = await asyncio.to_thread(actions.write_brief, access, plan)
+            await self.confirm(actions.plan_brief_use(plan, made))
 
     def action_unfocus(self) -> None:
         self.propose(lambda: actions.plan_unfocus(self.access.engine, self.conversation_id))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Literal
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView, MessageWindow
-from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen, bindings, in_background
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -35,11 +34,6 @@ if TYPE_CHECKING:
 
 
 _LAST = 2**62
-#: `x` shows the transcript on disk, `v` lays it over the archive.
-_TRANSCRIPT_KEYS: tuple[BindingType, ...] = (
-    Binding("x", "transcript", "Transcript", show=False),
-    Binding("v", "compare", "Compare", show=False),
-)
 _NAME_CHARS = 44
 #: So many of the newest messages of a conversation can be read next to the list.
 _PREVIEW = 30
@@ -55,14 +49,7 @@ class SessionsScreen(PaneScreen):
     WIDE_COLUMN = "title"
     LIST_TITLE = "Conversations"
     PANE_TITLE = "About"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *_TRANSCRIPT_KEYS,
-        Binding("s,l", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("c", "open('context', 'ContextScreen')", "Context"),
-        Binding("a", "agents", "Files"),
-    ]
-
-    listed: dict[str, ConversationRow]
+    BINDINGS = bindings("SessionsScreen")
 
     def __init__(self) -> None:
         super().__init__()
@@ -80,7 +67,8 @@ class SessionsScreen(PaneScreen):
     def meant_conversation(self) -> int | None:
         return None if self.rows.chosen is None else int(self.rows.chosen)
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         browse, wanted, known = self.access.browse, self.wanted, self._titles
 
         def read() -> tuple[Page[ConversationRow], dict[int, str]]:
@@ -88,10 +76,7 @@ class SessionsScreen(PaneScreen):
             new = [row for row in page.rows if row.title or not known.get(row.conversation_id)]
             return page, reads.titles(browse, new)
 
-        self.reading(read, self._show)
-
-    def _show(self, found: tuple[Page[ConversationRow], dict[int, str]]) -> None:
-        page, titles = found
+        page, titles = await self.read_list(read)
         self._titles |= titles
         self.has_more = page.next is not None
         counted = plural(len(page.rows), "conversation") + (" and more" if self.has_more else "")
@@ -106,8 +91,12 @@ class SessionsScreen(PaneScreen):
         number, count = right_cell(str(row.conversation_id), 3), right_cell(row.message_count, 8)
         return number, title, count, row.latest_message_at or row.updated_at
 
-    def highlighted(self, key: str) -> None:
-        row, times = self.listed[key], self.lcm.times
+    def highlighted(self, one: ConversationRow) -> None:
+        self.pane.show(self.detail(one))
+        self._preview(one)
+
+    def detail(self, one: ConversationRow) -> DetailView:
+        row, times = one, self.lcm.times
         sums = f"{row.summary_count:,}, {row.summary_tokens:,} tokens, depth {row.max_summary_depth}"
         facts = (
             ("session", shorten_middle(row.session_key or "", _NAME_CHARS)),
@@ -121,25 +110,14 @@ class SessionsScreen(PaneScreen):
         title = f"Conversation {row.conversation_id}"
         if not self.reader.display:
             title += f"  {self._titles.get(row.conversation_id, '')}"
-        self.pane.show(DetailView(title, facts))
-        self._preview(row)
+        return DetailView(title, facts)
 
-    def _preview(self, row: ConversationRow) -> None:
-        id_ = row.conversation_id
-
-        def show(window: MessageWindow) -> None:
-            self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
-            self.reader.show(window.rows, None)
-
-        if self.reader.display:
-            self.fetch(lambda: reads.older_messages(self.access.browse, id_, _PREVIEW), show, "preview")
-
-    def on_resize(self, event: Resize) -> None:
-        is_wide = event.size.width >= WIDE_COLUMNS
-        if is_wide != self.reader.display:
-            self.reader.display = is_wide
-            if (row := self.listed.get(self.rows.chosen or "")) is not None:
-                self._preview(row)
+    @in_background("preview")
+    async def _preview(self, row: ConversationRow) -> None:
+        browse, id_ = self.access.browse, row.conversation_id
+        window = await self.read(lambda: reads.older_messages(browse, id_, _PREVIEW))
+        self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
+        self.reader.show(window.rows, None)
 
     def action_scroll_detail(self, way: int) -> None:
         if self.reader.display:
@@ -147,12 +125,13 @@ class SessionsScreen(PaneScreen):
         else:
             super().action_scroll_detail(way)
 
-    def action_copy(self) -> None:
-        if (row := self.listed.get(self.rows.chosen or "")) is not None:
-            self.copy(row.session_key or row.session_id)
+    @in_background("plan")
+    async def action_copy(self) -> None:
+        if self.chosen is not None:
+            self.copy(self.chosen.session_key or self.chosen.session_id)
 
-    def selected(self, key: str) -> None:
-        self.app.push_screen(ConversationScreen(int(key)))
+    def selected(self, one: ConversationRow) -> None:
+        self.app.push_screen(ConversationScreen(one.conversation_id))
 
     def action_agents(self) -> None:
         self.app.push_screen(screens.session_files.AgentsScreen())
@@ -168,17 +147,7 @@ class ConversationScreen(WindowScreen):
     conversation_id: int
     COLUMNS = ("time", "role", "text")
     LIST_TITLE = "Messages"
-    BINDINGS: ClassVar[list[BindingType]] = [
-        *_TRANSCRIPT_KEYS,
-        Binding("space", "fold(False)", "Unfold", key_display="Space"),
-        Binding("t", "fold(True)", "Unfold all", show=False),
-        Binding("left_square_bracket", "older", "Older", key_display="[", show=False),
-        Binding("right_square_bracket", "newer", "Newer", key_display="]", show=False),
-        Binding("l,s", "open('summaries', 'SummariesScreen')", "Summaries", key_display="s"),
-        Binding("c", "open('context', 'ContextScreen')", "Context"),
-        Binding("f", "open('files', 'LargeFilesScreen')", "Files", show=False),
-        Binding("o", "open('context', 'FocusScreen')", "Focus", show=False),
-    ]
+    BINDINGS = bindings("ConversationScreen")
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
         super().__init__(conversation_id)
@@ -194,16 +163,17 @@ class ConversationScreen(WindowScreen):
 
     def on_mount(self) -> None:
         super().on_mount()
+        self._name_it()
+
+    @in_background("title")
+    async def _name_it(self) -> None:
+        browse, id_ = self.access.browse, self.conversation_id
 
         def read() -> str:
-            browse, id_ = self.access.browse, self.conversation_id
             row = browse.conversation(id_)
             return "" if row is None else reads.titles(browse, [row])[id_]
 
-        def show(title: str) -> None:
-            self.reader.border_title = Text(one_line(title))
-
-        self.fetch(read, show, "title")
+        self.reader.border_title = Text(one_line(await self.read(read)))
 
     def on_resize(self, event: Resize) -> None:
         """Keys go to the list, and to the text where there is no list."""
@@ -229,22 +199,19 @@ class ConversationScreen(WindowScreen):
 
     def turn(self, way: Literal["first", "older", "newer", "last"]) -> None:
         first, last = (self._window.rows[0].seq, self._window.rows[-1].seq) if self._window.rows else (0, 0)
-        match way:
-            case "first":
-                self._turn(reads.newer_messages, 0)
-            case "older":
-                self._turn(partial(reads.older_messages, seq=first), first)
-            case "newer":
-                self._turn(partial(reads.newer_messages, seq=last), 0)
-            case "last":
-                self._turn(reads.older_messages, _LAST)
+        turns: dict[str, tuple[Callable[[Browse, int, int], MessageWindow], int]] = {
+            "first": (reads.newer_messages, 0),
+            "older": (partial(reads.older_messages, seq=first), first),
+            "newer": (partial(reads.newer_messages, seq=last), 0),
+            "last": (reads.older_messages, _LAST),
+        }
+        self._turn(*turns[way])
 
-    def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:
+    @in_background("read")
+    async def _turn(self, read: Callable[[Browse, int, int], MessageWindow], choose: str | int | None) -> None:
         """Show another window, and choose a key, the last row before a seq (else the first), or the one that was."""
-        size = self.access.settings.tui_conversation_window_size
-        self.reading(lambda: read(self.access.browse, self.conversation_id, size), partial(self._show, choose=choose))
-
-    def _show(self, window: MessageWindow, choose: str | int | None) -> None:
+        browse, id_, size = self.access.browse, self.conversation_id, self.access.settings.tui_conversation_window_size
+        window = await self.read_list(lambda: read(browse, id_, size))
         was, self._window = self._window, window
         self.has_older, self.has_newer = window.has_older, window.has_newer
         if isinstance(choose, int):
@@ -263,8 +230,8 @@ class ConversationScreen(WindowScreen):
         at = text_cell(self.lcm.times.clock_time(row.created_at), "dim")
         return at, role_cell(row.role), tools + reads.without_marks(row.content)
 
-    def highlighted(self, key: str) -> None:
-        self.reader.choose(key)
+    def highlighted(self, one: MessageRow) -> None:
+        self.reader.choose(str(one.message_id))
 
     def on_reading_pane_moved(self, event: ReadingPane.Moved) -> None:
         if event.key is None:
@@ -279,9 +246,10 @@ class ConversationScreen(WindowScreen):
         if self.rows.chosen is not None:
             self.open_dialog(self._read_chosen)
 
-    def action_copy(self) -> None:
+    @in_background("plan")
+    async def action_copy(self) -> None:
         if self.rows.chosen is not None:
-            self.fetch(self._read_chosen, lambda detail: self.copy(detail.text), "plan")
+            self.copy((await self.read(self._read_chosen)).text)
 
     def action_fold(self, everything: bool) -> None:
         self.reader.fold(everything=everything)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from lossless.tui.screens.page import BackgroundFetch, RowTable, facts_text
+from lossless.tui.screens.page import BackgroundReader, RowTable, bindings, facts_text, in_background
 from lossless.tui.text import BLUE, GREEN, NOTICE, RED, clip_text, one_line, text_cell
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from textual.events import Resize
     from textual.widget import Widget
 
-    from lossless.model.records import ConversationRow
     from lossless.tui.reads import DetailView
 
 T = TypeVar("T")
@@ -38,15 +36,10 @@ def diff_text(text: str) -> Text:
     return drawn
 
 
-class Dialog(BackgroundFetch, ModalScreen[T]):
+class Dialog(BackgroundReader, ModalScreen[T]):
     """A window with a title, something to scroll, and a line that says which keys work."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("j,down", "scroll(1)", "Down", show=False),
-        Binding("k,up", "scroll(-1)", "Up", show=False),
-        Binding("pagedown,J", "scroll(10)", "Page down", show=False),
-        Binding("pageup,K", "scroll(-10)", "Page up", show=False),
-    ]
+    BINDINGS = bindings("Dialog")
 
     def __init__(self, title: str, text: Text, keys: str) -> None:
         super().__init__()
@@ -83,11 +76,7 @@ class Dialog(BackgroundFetch, ModalScreen[T]):
 class ConfirmDialog(Dialog[str]):
     """A plan and a question: `yes`, `no`, or `other` when there is another choice."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("y,enter", "dismiss('yes')", "Yes"),
-        Binding("n,escape,q", "dismiss('no')", "No"),
-        Binding("x", "other", "Other", show=False),
-    ]
+    BINDINGS = bindings("ConfirmDialog")
 
     def __init__(self, title: str, text: str, question: str, other: str = "") -> None:
         self._other = other
@@ -102,11 +91,7 @@ class ConfirmDialog(Dialog[str]):
 class DetailDialog(Dialog[None]):
     """One thing as large as the screen; or a text with its own colours."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape,enter,p,z", "dismiss", "Close"),
-        Binding("g,home", "end(-1)", "Beginning"),
-        Binding("G,end", "end(1)", "End"),
-    ]
+    BINDINGS = bindings("DetailDialog")
 
     def __init__(self, detail: DetailView, coloured: Text | None = None) -> None:
         known, text = facts_text(detail)[1:], clip_text(detail.text, _MAX_CHARS)
@@ -121,7 +106,7 @@ class DetailDialog(Dialog[None]):
 class InputDialog(Dialog[str | None]):
     """A line to write; None when nothing was."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "dismiss", "Close")]
+    BINDINGS = bindings("InputDialog")
 
     def __init__(self, title: str, placeholder: str) -> None:
         super().__init__(title, Text(), "Enter go on   Esc cancel")
@@ -140,7 +125,7 @@ class InputDialog(Dialog[str | None]):
 class ConversationDialog(Dialog[int | None]):
     """A conversation to choose; None when none was."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("q,escape", "dismiss", "Close")]
+    BINDINGS = bindings("ConversationDialog")
 
     def __init__(self, title: str, but: int) -> None:
         super().__init__(title, Text(), "Enter choose   q/Esc cancel")
@@ -149,18 +134,17 @@ class ConversationDialog(Dialog[int | None]):
     def body(self) -> Widget:
         return RowTable("id", "session", "messages", "title")
 
-    def on_mount(self) -> None:
-        self.fetch(lambda: self.access.browse.conversations(_MAX_CONVERSATIONS, by_message=True).rows, self._fill)
-
-    def _fill(self, found: tuple[ConversationRow, ...]) -> None:
-        rows = []
-        for row in found:
+    @in_background("read")
+    async def on_mount(self) -> None:
+        browse, rows = self.access.browse, self.query_one(RowTable)
+        found = []
+        for row in (await self.read(lambda: browse.conversations(_MAX_CONVERSATIONS, by_message=True))).rows:
             if row.conversation_id != self._but and row.active:
                 id_, name = str(row.conversation_id), row.session_key or row.session_id
-                cells = (text_cell(text) for text in (id_, name, f"{row.message_count:,}", row.title or ""))
-                rows.append((id_, tuple(cells)))
-        self.query_one(RowTable).fill(rows)
-        self.query_one(RowTable).focus()
+                cells = (id_, name, f"{row.message_count:,}", row.title or "")
+                found.append((id_, tuple(map(text_cell, cells))))
+        rows.fill(found)
+        rows.focus()
 
     def on_data_table_row_selected(self) -> None:
         chosen = self.query_one(RowTable).chosen

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen, in_background
 from lossless.tui.text import format_bytes, plural, right_cell
 
 if TYPE_CHECKING:
     from lossless.model.messages import StoredFile
-    from lossless.model.records import Page
 
 #: So many bytes of a file stand in the pane, and so many can be read here.
 _BEGINNING, _MAX_BYTES = 16_384, 512_000
@@ -23,14 +22,11 @@ class LargeFilesScreen(PaneScreen):
     LIST_TITLE = "Large files"
 
     conversation_id: int
-    listed: dict[str, StoredFile]
 
-    def load(self) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         count, id_ = self.wanted, self.conversation_id
-        self.reading(lambda: self.access.browse.files(count, conversation_id=id_), self._show)
-
-    def _show(self, read: tuple[Page[StoredFile], int, int]) -> None:
-        page, count, total = read
+        page, count, total = await self.read_list(lambda: self.access.browse.files(count, conversation_id=id_))
         self.has_more = page.next is not None
         self.where(
             f"Large files of conversation {self.conversation_id}", f"{plural(count, 'file')}, {format_bytes(total)}"
@@ -40,27 +36,22 @@ class LargeFilesScreen(PaneScreen):
     def cells(self, file: StoredFile) -> tuple[Cell, ...]:
         return file.id, file.mime or "–", right_cell(format_bytes(file.byte_size), 9), file.created_at, file.name or ""
 
-    def highlighted(self, key: str) -> None:
-        file = self.listed[key]
-        self.open_detail(lambda: self._detail(file))
+    def selected(self, one: StoredFile) -> None:
+        self.open_dialog(lambda: self.detail(one, whole=True))
 
-    def selected(self, key: str) -> None:
-        file = self.listed[key]
-        self.open_dialog(lambda: self._detail(file, whole=True))
-
-    def _detail(self, file: StoredFile, *, whole: bool = False) -> DetailView:
+    def detail(self, one: StoredFile, *, whole: bool = False) -> DetailView:
         """What is known of a file and the beginning of its content, or its own text if it is one and `whole`."""
         from lossless.recall.describe import is_binary
 
         facts = (
-            ("kind", file.mime or "–"),
-            ("size", f"{format_bytes(file.byte_size)}, {plural(file.line_count or 0, 'line')}"),
-            ("stored", self.lcm.times.minute(file.created_at)),
+            ("kind", one.mime or "–"),
+            ("size", f"{format_bytes(one.byte_size)}, {plural(one.line_count or 0, 'line')}"),
+            ("stored", self.lcm.times.minute(one.created_at)),
         )
-        piece = self.access.browse.file_text(file, _MAX_BYTES) if whole else None
+        piece = self.access.browse.file_text(one, _MAX_BYTES) if whole else None
         if piece is None or is_binary(piece.data[:_BEGINNING]):
-            text = str(self.access.browse.describe_file(file.id, _BEGINNING))
+            text = str(self.access.browse.describe_file(one.id, _BEGINNING))
         else:
             text = piece.text
-            text += f"\n\n… the rest of {format_bytes(file.byte_size)} is in the file" if piece.is_cut else ""
-        return DetailView(f"{file.id}  {file.name or ''}", facts, text)
+            text += f"\n\n… the rest of {format_bytes(one.byte_size)} is in the file" if piece.is_cut else ""
+        return DetailView(f"{one.id}  {one.name or ''}", facts, text)

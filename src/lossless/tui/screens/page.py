@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
+import tomllib
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias, TypeVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
-from textual.binding import Binding, BindingType
+from textual import work
+from textual.binding import Binding
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
@@ -23,11 +26,11 @@ from lossless.tui.session_files import find_transcript
 from lossless.tui.text import clip_text, make_visible, one_line, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Coroutine, Sequence
     from datetime import datetime
-    from pathlib import Path
 
     from textual.app import ComposeResult
+    from textual.binding import BindingType
 
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess
@@ -43,17 +46,21 @@ _PANE_CHARS = 8_000
 BATCH = 50
 
 
-#: Keys of every list.
-MOVE_KEYS: list[BindingType] = [
-    Binding("j", "cursor_down", "Down", show=False),
-    Binding("k", "cursor_up", "Up", show=False),
-]
+_KEYS = tomllib.loads(Path(__file__).parents[1].joinpath("keys.toml").read_text("utf-8"))
+
+
+def bindings(name: str) -> list[BindingType]:
+    """The keys of a screen, a list or a dialog, from `keys.toml`."""
+    return [
+        Binding(key, action, about, bool(shown), "".join(shown) or None, priority=key.startswith("ctrl+"))
+        for key, (action, about, *shown) in _KEYS.get(name, {}).items()
+    ]
 
 
 class RowTable(DataTable[Text]):
     """Rows with keys; filling it again keeps the chosen row chosen."""
 
-    BINDINGS: ClassVar[list[BindingType]] = MOVE_KEYS
+    BINDINGS = bindings("list")
 
     def __init__(self, *columns: str, wide: str = "") -> None:
         super().__init__(classes="list", cursor_type="row", show_row_labels=False, cell_padding=1)
@@ -162,6 +169,7 @@ def facts_text(detail: DetailView) -> Text:
 
 
 T = TypeVar("T")
+P = ParamSpec("P")
 
 #: While others write, reading again takes about this share of the time, between these pauses.
 _SHARE = 0.2
@@ -172,7 +180,14 @@ _SECONDS_SHOWN = 5
 _MARK_SECONDS = 0.1
 
 
-class BackgroundFetch(Widget):
+def in_background(
+    group: str, *, exclusive: bool = True
+) -> Callable[[Callable[P, Coroutine[Any, Any, None]]], Callable[P, Worker[None]]]:
+    """For methods that wait: a newer call of the same group takes the place of one that is `exclusive`."""
+    return work(group=group, description=group, exclusive=exclusive, exit_on_error=False)
+
+
+class BackgroundReader(Widget):
     """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
 
     #: The last thing that went wrong, and when.
@@ -186,30 +201,19 @@ class BackgroundFetch(Widget):
     def access(self) -> ArchiveAccess:
         return self.lcm.access
 
-    def fetch(
-        self, read: Callable[[], T], then: Callable[[T], object], group: str = "read", *, stays: bool = False
-    ) -> None:
-        """Read, then show; a newer call of the same group takes the place of this one.
-
-        What `stays` goes on when the screen is left, in parallel to others of its kind.
-        """
-
-        async def run() -> None:
-            try:
-                found = await asyncio.to_thread(read)
-            except (LosslessError, OSError) as error:
-                self.complain(str(error))
-                return
-            then(found)
-
-        owner = self.app if stays else self
-        owner.run_worker(cast("Callable[[], None]", run), group=group, exclusive=not stays, exit_on_error=False)
+    async def read(self, call: Callable[[], T]) -> T:
+        """What a call returns, made in a thread; one that takes long is said to be loading."""
+        self.lcm.reads += 1
         self.set_timer(_MARK_SECONDS, self._mark_loading)
+        try:
+            return await asyncio.to_thread(call)
+        finally:
+            self.lcm.reads -= 1
+            self._mark_loading()
 
     def _mark_loading(self) -> None:
-        """Say that something is being read, while anything is."""
-        is_loading = any(worker.node is not self.app and not worker.is_finished for worker in self.workers)
-        self.screen.query("#loading").set_class(is_loading, "-on")
+        if self.is_attached:
+            self.screen.query("#loading").set_class(self.lcm.reads > 0, "-on")
 
     def complain(self, message: str) -> None:
         """Say what went wrong; not again while it still stands there."""
@@ -222,11 +226,8 @@ class BackgroundFetch(Widget):
         self.app.notify(make_visible(message), timeout=_SECONDS_SHOWN, markup=False)
 
     def on_worker_state_changed(self, event: Worker.StateChanged) -> None:
-        """An unexpected error is a message, too."""
-        if event.worker.is_finished:
-            self._mark_loading()
         if event.state is WorkerState.ERROR and event.worker.error is not None:
-            self.complain(unexpected_error(event.worker.error))
+            self.complain(error_text(event.worker.error))
 
 
 def message_number(id_: str | int) -> int | None:
@@ -235,29 +236,23 @@ def message_number(id_: str | int) -> int | None:
     return int(number) if number.isdigit() else None
 
 
-def unexpected_error(error: BaseException) -> str:
-    """What is said of a mistake of ours."""
+def error_text(error: BaseException) -> str:
+    """What is said of an error; one that was not foreseen is a mistake of ours."""
+    if isinstance(error, LosslessError | OSError):
+        return str(error)
     return f"Unexpected {type(error).__name__}. Press r or F5 to try again."
 
 
-class PaneScreen(BackgroundFetch, Screen[None]):
+def screen_class(module: str, name: str) -> Callable[..., Screen[None]]:
+    """A screen by its names in `keys.toml`."""
+    found: Callable[..., Screen[None]] = getattr(getattr(screens, module), name)
+    return found
+
+
+class PaneScreen(BackgroundReader, Screen[None]):
     """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("q,escape", "app.go_back", "Back", key_display="q"),
-        Binding("b,backspace", "app.go_back", "Back", show=False),
-        Binding("r,f5", "reload", "Reload", show=False),
-        Binding("question_mark", "app.show_help", "Keys", key_display="?"),
-        Binding("slash", "search", "Search", key_display="/"),
-        Binding("e", "recall", "Recall"),
-        Binding("y", "copy", "Copy"),
-        Binding("D", "doctor", "Doctor", show=False),
-        Binding("J", "scroll_detail(1)", "Scroll the text down", show=False),
-        Binding("K", "scroll_detail(-1)", "Scroll the text up", show=False),
-        Binding("z", "whole", "The whole text", show=False),
-        Binding("g,home", "top", "First", show=False),
-        Binding("G,end", "bottom", "Last", show=False),
-    ]
+    BINDINGS = bindings("PaneScreen")
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     #: The column that takes the room that the others leave, unless it is the last; and what the panes are called.
     WIDE_COLUMN: ClassVar[str] = ""
@@ -275,7 +270,6 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self.listed: dict[str, Any] = {}
         self._mark: object = None
         self._loaded_at = self._seconds = 0.0
-        self._is_loading = False
         self._shown: str | None = None
 
     def compose(self) -> ComposeResult:
@@ -318,21 +312,22 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """A few lines above the list."""
         self.query_one("#about", Static).set_class(text is None, "-empty").update(text or Text())
 
-    def open_detail(self, read: Callable[[], DetailView]) -> None:
+    @in_background("detail")
+    async def open_detail(self, read: Callable[[], DetailView]) -> None:
         """Show one thing in the pane."""
-        self.fetch(read, self.pane.show, "detail")
+        self.pane.show(await self.read(read))
 
-    def open_dialog(self, read: Callable[[], DetailView]) -> None:
+    @in_background("plan")
+    async def open_dialog(self, read: Callable[[], DetailView]) -> None:
         """Show one thing as large as the screen."""
-        self.fetch(read, lambda detail: self.app.push_screen(screens.dialogs.DetailDialog(detail)), "plan")
+        self.app.push_screen(screens.dialogs.DetailDialog(await self.read(read)))
 
-    def open_reference(self, id_: str | int) -> None:
-        """Show a message, by its number or reference, or a summary in the pane."""
+    def reference_detail(self, id_: str | int) -> DetailView:
+        """A message, by its number or reference, or a summary."""
         browse, times, number = self.access.browse, self.lcm.times, message_number(id_)
         if number is None:
-            self.open_detail(lambda: reads.summary_detail(browse, str(id_), times))
-        else:
-            self.open_detail(lambda: reads.message_detail(browse, number, times))
+            return reads.summary_detail(browse, str(id_), times)
+        return reads.message_detail(browse, number, times)
 
     def go_to(self, conversation_id: int, id_: str | int) -> None:
         """Open a conversation at a message, or its summaries at one of them."""
@@ -352,29 +347,23 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         """Changes when what is shown may be another."""
         return self.access.mark
 
-    def load(self) -> None:
-        """Read what the list shows, with `reading`."""
+    @abstractmethod
+    def load(self) -> object:
+        """Read what the list shows, with `read_list`, and show it."""
 
-    def reading(self, read: Callable[[], T], then: Callable[[T], None]) -> None:
+    async def read_list(self, read: Callable[[], T]) -> T:
         """Read for the list, and note how long that takes."""
-        self._mark, self._is_loading = self.mark, True
-        started = time.monotonic()
-
-        def shown(found: T) -> None:
-            self._loaded_at = time.monotonic()
-            self._seconds, self._is_loading = self._loaded_at - started, False
-            then(found)
-
-        self.fetch(read, shown)
-
-    def complain(self, message: str) -> None:
-        self._is_loading = False
-        super().complain(message)
+        self._mark, started = self.mark, time.monotonic()
+        found = await self.read(read)
+        self._loaded_at = time.monotonic()
+        self._seconds = self._loaded_at - started
+        return found
 
     def tick(self) -> None:
         """Read again when the archive was written, and not too often."""
         pause = min(_MOST_SECONDS, max(_LEAST_SECONDS, self._seconds / _SHARE))
-        is_due = self._mark is not None and not self._is_loading and time.monotonic() - self._loaded_at >= pause
+        is_loading = any(worker.node is self and worker.group == "read" for worker in self.workers)
+        is_due = self._mark is not None and not is_loading and time.monotonic() - self._loaded_at >= pause
         if is_due and self._mark != self.mark:
             self.load()
 
@@ -382,13 +371,11 @@ class PaneScreen(BackgroundFetch, Screen[None]):
         self._shown, self.wanted = None, BATCH
         self.load()
 
-    def action_search(self) -> None:
-        self.app.push_screen(screens.search.SearchScreen(self.conversation_id))
+    def action_search(self, mode: screens.search.SearchMode) -> None:
+        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, mode))
 
-    def action_recall(self) -> None:
-        self.app.push_screen(screens.search.SearchScreen(self.conversation_id, "question"))
-
-    def action_copy(self) -> None:
+    @in_background("plan")
+    async def action_copy(self) -> None:
         if self.pane.detail is not None:
             self.copy(self.pane.detail.text or self.pane.detail.title)
 
@@ -404,25 +391,17 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def action_open(self, module: str, screen: str) -> None:
         """Open another screen about the conversation that is meant."""
         if (id_ := self.meant_conversation()) is not None:
-            self.app.push_screen(getattr(getattr(screens, module), screen)(id_))
+            self.app.push_screen(screen_class(module, screen)(id_))
 
-    def action_transcript(self) -> None:
-        self._with_transcript(screens.transcript.TranscriptScreen)
-
-    def action_compare(self) -> None:
-        self._with_transcript(screens.compare.CompareScreen)
-
-    def _with_transcript(self, screen: Callable[[Path, int], Screen[None]]) -> None:
+    @in_background("plan")
+    async def action_transcript(self, module: str, screen: str) -> None:
+        """Open a screen about the file that the conversation was said in."""
         if (id_ := self.meant_conversation()) is None:
             return
-
-        def found(path: Path | None) -> None:
-            if path is None:
-                self.tell("No transcript of this session was found on this machine.")
-            else:
-                self.app.push_screen(screen(path, id_))
-
-        self.fetch(lambda: find_transcript(self.access, id_), found, "plan")
+        if (path := await self.read(lambda: find_transcript(self.access, id_))) is None:
+            self.tell("No transcript of this session was found on this machine.")
+        else:
+            self.app.push_screen(screen_class(module, screen)(path, id_))
 
     def action_doctor(self) -> None:
         self.app.push_screen(screens.surgery.DoctorScreen())
@@ -444,18 +423,23 @@ class PaneScreen(BackgroundFetch, Screen[None]):
     def rows(self) -> RowTable:
         return self.query_one(RowTable)
 
+    @property
+    def chosen(self) -> Any:
+        """What the row under the cursor stands for; None without rows."""
+        return self.listed.get(self.rows.chosen or "")
+
     def on_data_table_row_highlighted(self, event: RowTable.RowHighlighted) -> None:
         key = self.rows.chosen if event.control is self.rows else None
         if key is not None and key != self._shown:
             self._shown = key
-            self.highlighted(key)
+            self.highlighted(self.chosen)
             if self.has_more and self.rows.is_at_end:
                 self.wanted += BATCH
                 self.load()
 
     def on_data_table_row_selected(self, event: RowTable.RowSelected) -> None:
-        if event.control is self.rows and (key := self.rows.chosen) is not None:
-            self.selected(key)
+        if event.control is self.rows and self.chosen is not None:
+            self.selected(self.chosen)
 
     def show_rows(self, found: dict[str, Any], empty: str = "", hint: str = "", *, choose: str | None = None) -> None:
         """Fill the table; when there is nothing, say so in the pane. `choose` is a key, `first` or `last`."""
@@ -477,10 +461,15 @@ class PaneScreen(BackgroundFetch, Screen[None]):
             return text_cell(value)
         return Text(self.lcm.times.short(value), "dim", no_wrap=True, end="")
 
-    def highlighted(self, key: str) -> None:
+    def highlighted(self, one: Any) -> None:
         """The cursor came to a row."""
+        self.open_detail(lambda: self.detail(one))
 
-    def selected(self, _key: str) -> None:
+    def detail(self, _one: Any) -> DetailView:
+        """What the pane says of a row; may read the archive."""
+        return reads.DetailView("")
+
+    def selected(self, _one: Any) -> None:
         """Enter was pressed on a row: it is shown whole, unless it leads somewhere."""
         self.action_whole()
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from rich.segment import Segment
 from rich.style import Style
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.geometry import Size
 from textual.message import Message
 from textual.scroll_view import ScrollView
@@ -19,7 +17,7 @@ from textual.strip import Strip
 from lossless.model.messages import ToolCall
 from lossless.tui.reading import draw_lines, parts_view, speaker
 from lossless.tui.reads import readable_parts
-from lossless.tui.screens.page import BackgroundFetch
+from lossless.tui.screens.page import BackgroundReader, bindings, in_background
 from lossless.tui.text import ROLES, LocalTimes
 
 if TYPE_CHECKING:
@@ -61,16 +59,10 @@ class _Block:
         return 2 + 2 * bool(self.day) + (0 if self.row.role == "tool" else text.count("\n") + len(text) // width)
 
 
-class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
+class ReadingPane(ScrollView, BackgroundReader, inherit_bindings=False):
     """Messages to read. One of them is chosen; moving goes through a long one before it goes to the next."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("down,j", "move(1)", "Down", show=False),
-        Binding("up,k", "move(-1)", "Up", show=False),
-        Binding("pagedown", "page(1)", "Page down", show=False),
-        Binding("pageup", "page(-1)", "Page up", show=False),
-        Binding("enter", "screen.whole", "The whole message", show=False),
-    ]
+    BINDINGS = bindings("ReadingPane")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reading--chosen"}
 
     class Moved(Message):
@@ -154,20 +146,20 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         looks = [(self._blocks[place], (width, is_dark, self._is_open(self._blocks[place]))) for place in places]
         if wanted := [(block, look) for block, look in looks if block.look != look]:
             self._is_reading = True
-            self.fetch(partial(_draw, self.access.browse, wanted, self.lcm.times, self._tools), self._place, "texts")
+            self._draw(wanted)
 
     def _is_open(self, block: _Block) -> bool:
         return self._is_all_open != (block.key in self._open)
 
-    def _place(self, drawn: list[tuple[_Block, _Look, list[Strip], int]]) -> None:
-        self._is_reading = False
-        for block, look, lines, lead in drawn:
-            block.look, block.lines, block.lead = look, lines, lead
+    @in_background("texts")
+    async def _draw(self, wanted: list[tuple[_Block, _Look]]) -> None:
+        browse, times, tools = self.access.browse, self.lcm.times, self._tools
+        try:
+            for block, look, lines, lead in await self.read(lambda: _draw_blocks(browse, wanted, times, tools)):
+                block.look, block.lines, block.lead = look, lines, lead
+        finally:
+            self._is_reading = False
         self._lay_out()
-
-    def complain(self, message: str) -> None:
-        self._is_reading = False
-        super().complain(message)
 
     def _at(self, line: int) -> int:
         return max(0, min(len(self._blocks), bisect_right(self._tops, line)) - 1)
@@ -278,7 +270,7 @@ class ReadingPane(ScrollView, BackgroundFetch, inherit_bindings=False):
         return Strip([bar, *drawn]).extend_cell_length(width).crop(0, width).apply_style(style)
 
 
-def _draw(
+def _draw_blocks(
     browse: Browse, jobs: Sequence[tuple[_Block, _Look]], times: LocalTimes, tools: dict[str, str]
 ) -> list[tuple[_Block, _Look, list[Strip], int]]:
     """Read messages whole and draw them; notes the names of the tools that they call."""

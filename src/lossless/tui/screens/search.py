@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
 from lossless.tui import reads, screens
-from lossless.tui.screens.page import Cell, PaneScreen
+from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background
 from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
 
 if TYPE_CHECKING:
@@ -38,15 +37,7 @@ class SearchScreen(PaneScreen):
 
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
-    listed: dict[str, SearchHit]
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("escape", "app.go_back", "Back", show=False),
-        Binding("slash,i", "write", "Write", key_display="/"),
-        Binding("e", "recall", "Recall", show=False),
-        Binding("down,tab", "to_hits", "To the hits", show=False),
-        Binding("ctrl+r", "next_mode", "Mode", key_display="^r", priority=True),
-        Binding("ctrl+a", "toggle_all", "Scope", key_display="^a", priority=True),
-    ]
+    BINDINGS = bindings("SearchScreen")
 
     def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:
         super().__init__(conversation_id)
@@ -72,15 +63,13 @@ class SearchScreen(PaneScreen):
     def tick(self) -> None:
         """A search is not repeated by itself."""
 
-    def on_input_submitted(self) -> None:
-        pattern = self.query_one(Input).value
+    @in_background("read")
+    async def on_input_submitted(self) -> None:
+        pattern, engine = self.query_one(Input).value, self.access.engine
         if not pattern.strip():
             return
         id_, mode = None if self._is_all else self.conversation_id, self._mode
-        self.reading(lambda: _find(self.access.engine, pattern, id_, mode), self._show)
-
-    def _show(self, found: tuple[tuple[SearchHit, ...], str, str]) -> None:
-        hits, count, hint = found
+        hits, count, hint = await self.read_list(lambda: _find(engine, pattern, id_, mode))
         self._shown = None
         self._say(count)
         self.show_rows({hit.reference: hit for hit in hits})
@@ -93,19 +82,16 @@ class SearchScreen(PaneScreen):
         what = text_cell(f"depth {hit.depth}", BLUE) if hit.kind == "summary" else role_cell(hit.role or hit.kind)
         return str(hit.conversation_id), what, hit.created_at, highlight_matches(hit)
 
-    def highlighted(self, key: str) -> None:
-        hit = self.listed[key]
-        if hit.kind in ("message", "summary"):
-            self.open_reference(hit.id)
-        else:
-            self.pane.show(reads.DetailView(f"{hit.id}  {hit.name or ''}", (("line", str(hit.line)),), hit.snippet))
+    def detail(self, one: SearchHit) -> reads.DetailView:
+        if one.kind in ("message", "summary"):
+            return self.reference_detail(one.id)
+        return reads.DetailView(f"{one.id}  {one.name or ''}", (("line", str(one.line)),), one.snippet)
 
-    def selected(self, key: str) -> None:
-        hit = self.listed[key]
-        if hit.kind in ("message", "summary"):
-            self.go_to(hit.conversation_id, hit.id)
+    def selected(self, one: SearchHit) -> None:
+        if one.kind in ("message", "summary"):
+            self.go_to(one.conversation_id, one.id)
         else:
-            self.app.push_screen(screens.files.LargeFilesScreen(hit.conversation_id))
+            self.app.push_screen(screens.files.LargeFilesScreen(one.conversation_id))
 
     def action_write(self) -> None:
         self.query_one(Input).focus()

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import re
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 from textual.widgets import Tree
 
 from lossless.model.records import MessageRow, SummaryRow
 from lossless.tui import actions, reads
 from lossless.tui.screens.dialogs import ConversationDialog
-from lossless.tui.screens.page import MOVE_KEYS
+from lossless.tui.screens.page import bindings, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, one_line, plural, share_bar
 
@@ -41,7 +40,7 @@ SummaryBranch: TypeAlias = "tuple[Sequence[SummaryRow | MessageRow], frozenset[s
 class SummaryTree(Tree[RowId]):
     """The tree itself; keys for expanding are the screen's."""
 
-    BINDINGS: ClassVar[list[BindingType]] = MOVE_KEYS
+    BINDINGS = bindings("list")
 
 
 class SummariesScreen(SurgeryScreen):
@@ -49,22 +48,7 @@ class SummariesScreen(SurgeryScreen):
 
     LIST_TITLE = "Summaries"
     conversation_id: int
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", show=False),
-        Binding("e", "recall", "Recall", show=False),
-        Binding("y", "copy", "Copy", show=False),
-        Binding("enter,l,right,space", "expand", "Open", key_display="⏎"),
-        Binding("h,left", "collapse", "Close", show=False),
-        Binding("r,w", "rewrite(False)", "Rewrite", key_display="r"),
-        Binding("W", "rewrite(True)", "Rewrite all below", show=False),
-        Binding("d", "dissolve", "Dissolve"),
-        Binding("R", "repair", "Repair"),
-        Binding("t", "transplant", "Transplant"),
-        Binding("p", "previous", "Previous"),
-        Binding("u", "undo", "Undo", show=False),
-        Binding("c", "open('context', 'ContextScreen')", "Context", show=False),
-        Binding("f5", "reload", "Reload", show=False),
-    ]
+    BINDINGS = bindings("SummariesScreen")
 
     def __init__(self, conversation_id: int, summary_id: str | None = None) -> None:
         super().__init__(conversation_id)
@@ -79,16 +63,14 @@ class SummariesScreen(SurgeryScreen):
     def summaries(self) -> SummaryTree:
         return self.query_one(SummaryTree)
 
-    def load(self) -> None:
-        count = max(BATCH, len(self._tops()))
-        self.reading(lambda: read_top(self.access.browse, self.conversation_id, count), self._show)
-
     def _tops(self) -> dict[str, TreeNode[RowId]]:
         return {node.data: node for node in self.summaries.root.children if isinstance(node.data, str)}
 
-    def _show(self, branch: SummaryBranch) -> None:
+    @in_background("read")
+    async def load(self) -> None:
         """Rows that are gone go, new ones come; the others stay as they are, open or not."""
-        rows, in_context, total = branch
+        browse, here, count = self.access.browse, self.conversation_id, max(BATCH, len(self._tops()))
+        rows, in_context, total = await self.read_list(lambda: read_top(browse, here, count))
         there, wanted = self._tops(), {row.summary_id: row for row in rows if isinstance(row, SummaryRow)}
         for node in list(self.summaries.root.children):
             if node.data not in wanted:
@@ -108,13 +90,15 @@ class SummariesScreen(SurgeryScreen):
             hint = f"`lcm compact -s {self.conversation_id}` folds its older messages now."
             self.pane.show(reads.DetailView("No summaries yet", text=hint))
         elif self._aim is not None:
-            aim, self._aim = self._aim, None
-            browse, here = self.access.browse, self.conversation_id
-            self.fetch(lambda: read_path(browse, here, aim, set(wanted)), self._go_down, "path")
+            self._go_down(self._aim, set(wanted))
+            self._aim = None
         elif self.summaries.cursor_line < 0:
             self.summaries.cursor_line = 0
 
-    def _go_down(self, path: list[tuple[str, SummaryBranch]]) -> None:
+    @in_background("path")
+    async def _go_down(self, aim: str, tops: set[str]) -> None:
+        browse, here = self.access.browse, self.conversation_id
+        path = await self.read(lambda: read_path(browse, here, aim, tops))
         node = self.summaries.root
         for id_, branch in path:
             if node is not self.summaries.root:
@@ -128,18 +112,20 @@ class SummariesScreen(SurgeryScreen):
 
     def on_tree_node_expanded(self, event: SummaryTree.NodeExpanded[RowId]) -> None:
         if isinstance(event.node.data, str) and not event.node.children:
-            self._read_branch(event.node, f"below {event.node.data}")
+            self._read_branch(event.node)
 
-    def _read_branch(self, node: TreeNode[RowId], group: str = "more") -> None:
-        name, offset = node.data, len(node.children)
+    @in_background("branch", exclusive=False)
+    async def _read_branch(self, node: TreeNode[RowId]) -> None:
+        browse, here, name, offset = self.access.browse, self.conversation_id, node.data, len(node.children)
 
         def read() -> SummaryBranch:
-            browse, id_ = self.access.browse, self.conversation_id
             if isinstance(name, str):
-                return read_below(browse, id_, name, offset)
-            return read_top(browse, id_, BATCH, offset)
+                return read_below(browse, here, name, offset)
+            return read_top(browse, here, BATCH, offset)
 
-        self.fetch(read, partial(self._grow, node), group)
+        branch = await self.read(read)
+        if len(node.children) == offset:  # it is read once, however often it was opened meanwhile
+            self._grow(node, branch)
 
     def _grow(self, node: TreeNode[RowId], branch: SummaryBranch) -> None:
         rows, in_context, total = branch
@@ -176,7 +162,7 @@ class SummariesScreen(SurgeryScreen):
 
     def on_tree_node_highlighted(self, event: SummaryTree.NodeHighlighted[RowId]) -> None:
         if event.node.data is not None:
-            self.open_reference(event.node.data)
+            self.open_detail(partial(self.reference_detail, event.node.data))
 
     def _need(self) -> str | None:
         node = self.summaries.cursor_node
@@ -213,9 +199,15 @@ class SummariesScreen(SurgeryScreen):
     def action_bottom(self) -> None:
         self.summaries.cursor_line = self.summaries.last_line
 
-    def action_dissolve(self) -> None:
-        if (name := self._need()) is not None:
-            self.propose_dissolving(name)
+    @in_background("work")
+    async def action_dissolve(self) -> None:
+        engine, purge, answer = self.access.engine, False, "other"
+        if (name := self._need()) is None:
+            return
+        while answer == "other":
+            change = await self.read(partial(actions.plan_dissolve, engine, name, purge=purge))
+            answer = await self.confirm(change, "keep the summary" if purge else "delete the summary, too")
+            purge = not purge
 
     def action_rewrite(self, subtree: bool) -> None:
         if (name := self._need()) is not None:
@@ -225,15 +217,12 @@ class SummariesScreen(SurgeryScreen):
     def action_repair(self) -> None:
         self.propose_rewriting(lambda: actions.plan_repair(self.access, self.conversation_id))
 
-    def action_transplant(self) -> None:
-        source_id = self.conversation_id
-
-        def chosen(target_id: int | None) -> None:
-            if target_id is not None:
-                self.propose(lambda: actions.plan_transplant(self.access.engine, source_id, target_id))
-
-        title = f"Copy the summaries of conversation {source_id} to"
-        self.app.push_screen(ConversationDialog(title, source_id), chosen)
+    @in_background("work")
+    async def action_transplant(self) -> None:
+        engine, source_id = self.access.engine, self.conversation_id
+        dialog = ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id)
+        if (target_id := await self.app.push_screen_wait(dialog)) is not None:
+            await self.confirm(await self.read(partial(actions.plan_transplant, engine, source_id, target_id)))
 
     def action_previous(self) -> None:
         if (name := self._need()) is None:

@@ -8,10 +8,9 @@ import time
 from abc import abstractmethod
 from array import array
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Generic, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from rich.text import Text
-from textual.binding import Binding, BindingType
 
 from lossless.errors import BadMessage
 from lossless.ingest import events
@@ -22,7 +21,7 @@ from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import Cell, WindowScreen
+from lossless.tui.screens.page import Cell, WindowScreen, bindings, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
@@ -147,10 +146,7 @@ _NAME_CHARS = 32
 class TranscriptWindowScreen(WindowScreen, Generic[W]):
     """A window of a file; the newest first, which follows the file while it is written."""
 
-    BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("left_square_bracket", "older", "Older", key_display="["),
-        Binding("right_square_bracket", "newer", "Newer", key_display="]"),
-    ]
+    BINDINGS = bindings("TranscriptWindowScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(conversation_id)
@@ -201,7 +197,8 @@ class TranscriptWindowScreen(WindowScreen, Generic[W]):
     def _is_newest(self) -> bool:
         return self._scroll is None or self._first is None or self._first + self._window_size >= len(self._scroll)
 
-    def _turn(self, first: int | None, choose: str | None) -> None:
+    @in_background("read")
+    async def _turn(self, first: int | None, choose: str | None) -> None:
         known, path, size = self._scroll, self.path, self.access.settings.tui_conversation_window_size
 
         def read() -> tuple[TranscriptReader, int, W]:
@@ -209,13 +206,10 @@ class TranscriptWindowScreen(WindowScreen, Generic[W]):
             place = max(0, len(scroll) - size if first is None else min(first, len(scroll) - 1))
             return scroll, place, self.read_window(scroll, place, size)
 
-        def shown(found: tuple[TranscriptReader, int, W]) -> None:
-            self._scroll, self._first, window = found
-            self._window_size = size
-            self.has_older, self.has_newer = bool(self._first), not self._is_newest
-            self.show_window(window, choose)
-
-        self.reading(read, shown)
+        self._scroll, self._first, window = await self.read_list(read)
+        self._window_size = size
+        self.has_older, self.has_newer = bool(self._first), not self._is_newest
+        self.show_window(window, choose)
 
     def span(self) -> str:
         """Which messages are shown, of how many, and which way there are more."""
@@ -240,8 +234,7 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    listed: dict[str, SessionFileMessage]
-    BINDINGS: ClassVar[list[BindingType]] = [Binding("i", "import", "Import"), Binding("v", "compare", "Compare")]
+    BINDINGS = bindings("TranscriptScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path, conversation_id)
@@ -277,8 +270,8 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
         tokens = right_cell(one.message.tokens if one.message else "–", 6)
         return right_cell(str(one.line), 5), role_cell(one.role), one.at, tokens, one.text
 
-    def highlighted(self, key: str) -> None:
-        self.pane.show(self.listed[key].detail(self.lcm.times))
+    def detail(self, one: SessionFileMessage) -> DetailView:
+        return one.detail(self.lcm.times)
 
     def action_import(self) -> None:
         self.propose(lambda: actions.plan_import(self.access, self.path))
