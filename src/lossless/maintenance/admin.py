@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.run import is_debt_due
-from lossless.compaction.summariser import FILES_PER_ROUND, lease_name
+from lossless.compaction.run import CompactionReport, is_debt_due
+from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, lease_name
 from lossless.maintenance import doctor, repair
 from lossless.maintenance import forget as forgetting
 from lossless.maintenance import prune as pruning
@@ -14,19 +14,16 @@ from lossless.maintenance.surgery import tool_outputs
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.integrity import VerifyReads
+from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow, VerifyReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.compaction.run import CompactionReport
-    from lossless.compaction.summariser import DescribeReport
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import ReindexReport
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile
     from lossless.settings.event_log import EventLog
-    from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
 
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 

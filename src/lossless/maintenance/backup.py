@@ -20,7 +20,7 @@ from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, Archive
 from lossless.model.paths import fsync_path, is_same_file, make_private_folder, replacing
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.database import copy_database, open_any_database, replace_database
+from lossless.store.database import Database, copy_database, open_any_database, replace_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import ArchiveCounts
-    from lossless.store.database import Database
 
 ROLLING = "rotate-latest"
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")

@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
-from lossless.model.conversations import Conversation, as_session
+from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations
+from lossless.store.conversations import Checkpoint, Conversations
 from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import Messages
-from lossless.store.state import Guards, IngestMemory, Prompts
+from lossless.store.state import Guards, IngestMemory, IngestState, PinRow, Prompts
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lossless.context.run import Receipt
     from lossless.files.vault import FilePiece
     from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile, StoredMessage
     from lossless.model.records import (
         CompactionDebt,
@@ -38,8 +37,6 @@ if TYPE_CHECKING:
         TranscriptDecision,
     )
     from lossless.recall.describe import Description
-    from lossless.store.conversations import Checkpoint
-    from lossless.store.state import IngestState, PinRow
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput, LosslessError
-from lossless.files.vault import find_damage
+from lossless.files.vault import OrphanFile, Vault, find_damage
 from lossless.maintenance import repair
 from lossless.maintenance.prune import files_of_other_archives
 from lossless.maintenance.repair import find_broken, is_stuck
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.files.vault import OrphanFile, Vault
     from lossless.store.archive import Archive
     from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 

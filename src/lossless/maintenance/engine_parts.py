@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from datetime import UTC
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, update_wrapper, wraps
 from importlib import import_module
 from inspect import iscoroutinefunction, isfunction, signature
@@ -15,13 +15,11 @@ from zoneinfo import ZoneInfo
 
 from lossless.errors import BadInput, LosslessError, ModelError, NotFound
 from lossless.model.context import MessageItem
-from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
-from lossless.model.messages import ModelIdentity
+from lossless.model.conversations import Conversation, Session, SessionRef, as_session, matches_any
+from lossless.model.messages import Json, Message, ModelIdentity, StoredMessage
 from lossless.model.records import ContextChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
     from pathlib import Path
     from types import ModuleType
 
@@ -39,8 +37,6 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.surgery import rewriting
     from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import Session
-    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.recall import scope
     from lossless.settings import Settings
     from lossless.settings.event_log import EventLog

@@ -20,14 +20,14 @@ from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
 from lossless.ingest.run import ConversationWriter, PayloadPolicy
 from lossless.maintenance import backup as backups
-from lossless.maintenance.engine_parts import with_payloads
+from lossless.maintenance.engine_parts import EngineParts, with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model import masking
-from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.model.conversations import as_session
+from lossless.model.context import EXTRACTIVE_MODEL, Summary
+from lossless.model.conversations import SessionRef, as_session
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.js_json import storable_json
-from lossless.model.messages import ToolCall, ToolResult
+from lossless.model.messages import Json, Message, StoredMessage, ToolCall, ToolResult
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
@@ -35,21 +35,15 @@ from lossless.store.database import drop_wal
 from lossless.store.maintenance.deletion import ArchiveRemover, DatabaseScan
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
-from lossless.store.state import EVERYWHERE
-from lossless.store.versions import StoredWording
+from lossless.store.state import EVERYWHERE, ForgetRound
+from lossless.store.versions import StoredWording, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.maintenance.engine_parts import EngineParts
-    from lossless.model.context import Summary
-    from lossless.model.conversations import SessionRef
     from lossless.model.masking import CutText
-    from lossless.model.messages import Json, Message, StoredMessage
-    from lossless.store.state import ForgetRound
-    from lossless.store.versions import Version
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]

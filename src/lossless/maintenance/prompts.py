@@ -11,10 +11,10 @@ from lossless.context.run import looks_secret
 from lossless.errors import GrantError
 from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN, quoted_line
 from lossless.model.budget import budget_tokens
-from lossless.model.context import EvidenceBlock
+from lossless.model.context import EvidenceBlock, EvidenceNeed, QuoteSpan
 from lossless.model.records import EvidenceRow
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.evidence import quotation_place, quoted_again, unasked_evidence
+from lossless.recall.evidence import Evidence, quotation_place, quoted_again, unasked_evidence
 from lossless.recall.scope import Caller, resolve_scope
 
 if TYPE_CHECKING:
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.model.context import EvidenceNeed, QuoteSpan
     from lossless.model.conversations import Conversation, Session
-    from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
 _DIGEST = 12

@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput, LosslessError
-from lossless.files.vault import OrphanFile, delete_orphans, vault_users
+from lossless.files.vault import OrphanFile, Vault, delete_orphans, vault_users
 from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.deletion import ArchiveRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, ConversationSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.records import ArchiveCounts
-    from lossless.store.maintenance.deletion import ConversationSize
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:

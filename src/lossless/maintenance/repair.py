@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
-from lossless.files.vault import locate_payload
+from lossless.files.vault import Vault, locate_payload
 from lossless.maintenance.prune import not_in_use
 from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery.common import applying
-from lossless.maintenance.surgery.rewriting import RewritePlan, find_marker
+from lossless.maintenance.surgery.rewriting import BrokenMarker, RewritePlan, find_marker
 from lossless.store.files import payload_digest
-from lossless.store.maintenance.deletion import ArchiveRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, ConversationSize
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.rewriting import BrokenMarker
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.deletion import ConversationSize
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
 
 #: More summaries than this, or more input than this share of a budget, need confirmation.

@@ -29,30 +29,25 @@ from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
 from lossless.ingest.transcripts import openclaw
-from lossless.ingest.transcripts.entries import BadLine, entry_id_of, message_body
-from lossless.ingest.transcripts.following import newest_generation, renumber_lines, with_generation
+from lossless.ingest.transcripts.entries import BadLine, RecordPosition, entry_id_of, message_body
+from lossless.ingest.transcripts.following import TranscriptReport, newest_generation, renumber_lines, with_generation
 from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_of_head, open_transcript
 from lossless.ingest.transcripts.records import read_lines_of
 from lossless.maintenance.backup import ROLLING, sweep_leftovers
-from lossless.maintenance.engine_parts import EngineGroup
-from lossless.maintenance.surgery.tool_outputs import TranscriptGcReport, plan_replacements
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts
+from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport, plan_replacements
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
-from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.messages import GENERATED_ID_PREFIX, JsonObject, Message, Role
 from lossless.model.paths import expand_path, file_size, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import RecordPosition
-    from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.tool_outputs import EntryReplacement
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, SessionRef
-    from lossless.model.messages import JsonObject, Message, Role
     from lossless.settings.event_log import LogLevel
     from lossless.store.archive import Archive
 

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import BadInput, LosslessError
 from lossless.maintenance.engine_parts import EngineGroup, LazyModule, forward
-from lossless.model.conversations import as_session
-from lossless.store.conversations import Conversations, TranscriptRecords
+from lossless.model.conversations import Conversation, Session, SessionRef, as_session
+from lossless.store.conversations import Checkpoint, Conversations, TranscriptRecords
 from lossless.store.database import only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
@@ -28,10 +26,8 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
-    from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import MessageLike
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
-    from lossless.store.conversations import Checkpoint
 else:
     bootstrapping = LazyModule("lossless.ingest.transcripts.bootstrap")
     following = LazyModule("lossless.ingest.transcripts.following")

@@ -10,22 +10,19 @@ from typing import TYPE_CHECKING
 from lossless import formats
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restore_message
-from lossless.files.vault import find_damage, payload_reader
+from lossless.files.vault import Vault, find_damage, payload_reader
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.js_json import storable_text
-from lossless.model.messages import ToolResult
+from lossless.model.messages import Json, Message, StoredMessage, ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import ArchiveRemover
-from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
+from lossless.store.maintenance.integrity import DerivedValues, Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.files.vault import Vault
-    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import DerivedValues
     from lossless.store.versions import Version
 
 _PAGE = 500

@@ -19,14 +19,13 @@ from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
-from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, fit_row, fit_scalars
+from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, RowValues, fit_row, fit_scalars
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.merge_plan import ImportReport
 

@@ -12,20 +12,17 @@ from typing import TYPE_CHECKING
 from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.files.vault import Vault
 from lossless.model.paths import expand_path
-from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
+from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, Bundle, BundleReader, RowValues
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
 from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
 from lossless.transfer.merge import Merger, import_redacted
-from lossless.transfer.merge_plan import order_summaries
-from lossless.transfer.remnic_format import derive_context
+from lossless.transfer.merge_plan import ImportReport, order_summaries
+from lossless.transfer.remnic_format import SessionBy, derive_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import Bundle, RowValues
-    from lossless.transfer.merge_plan import ImportReport
-    from lossless.transfer.remnic_format import SessionBy
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,12 @@ from lossless.files.vault import Vault
 from lossless.maintenance.forget import ForgetRequest, ForgetTools, finish_forget, reapply_forgotten, run_forget
 from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
-from lossless.model.masking import FORGOTTEN
+from lossless.model.masking import FORGOTTEN, CutText
 from lossless.model.records import ContextChange
 from lossless.model.times import parse_time, row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.bundles import BundleReader, BundleWriter, message_copy
+from lossless.store.bundles import Bundle, BundleReader, BundleWriter, MessageId, RowValues, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
 from lossless.transfer import merge_plan
@@ -28,8 +28,6 @@ from lossless.transfer.remnic_format import known_role, part_to_columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lossless.model.masking import CutText
-    from lossless.store.bundles import Bundle, MessageId, RowValues
     from lossless.store.versions import MessageCopy
     from lossless.transfer.lossless_claw import TransferOptions
 

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from lossless import formats
 from lossless.errors import ArchiveCorrupt
 from lossless.maintenance.engine_parts import with_payloads
-from lossless.model.messages import File, Opaque, Reasoning, ToolCall
+from lossless.model.messages import File, Json, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
-from lossless.store.bundles import BundleWriter
+from lossless.store.bundles import BundleWriter, RowValues
 from lossless.transfer.files import check_written, writing_folder
-from lossless.transfer.lossless_claw import reading_sessions
+from lossless.transfer.lossless_claw import TransferOptions, reading_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,10 +28,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.model.context import Summary
-    from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.bundles import RowValues
-    from lossless.transfer.lossless_claw import TransferOptions
 
     WriteText = Callable[[str], None]
 
@@ -104,9 +101,7 @@ PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
 _ENDINGS: dict[PageFormat, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 _STYLE = files(__package__).joinpath("pages.css").read_text(encoding="utf-8").replace("\n", "")
-_LAYOUTS: dict[PageFormat, dict[str, str]] = tomllib.loads(
-    files(__package__).joinpath("pages.toml").read_text(encoding="utf-8")
-)
+_LAYOUTS: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("pages.toml").read_text("utf-8"))
 #: Control characters, made visible.
 _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 

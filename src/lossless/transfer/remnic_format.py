@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
-from lossless.store.bundles import fit_row
+from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues, fit_row
 from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lossless.files.vault import Vault
-    from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
     from lossless.store.bundles.other_programs import RemnicSession
 
 

@@ -18,13 +18,19 @@ from typing import TYPE_CHECKING
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
-from lossless.ingest.transcripts.entries import BadLine, message_entries
+from lossless.ingest.transcripts.entries import BadLine, FileState, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import WHOLE_KINDS, ListedTranscript, open_transcript, open_whole_transcripts
+from lossless.ingest.transcripts.reading import (
+    WHOLE_KINDS,
+    ListedTranscript,
+    Transcript,
+    open_transcript,
+    open_whole_transcripts,
+)
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
-from lossless.model.conversations import Session
+from lossless.model.conversations import Conversation, Session
 from lossless.model.paths import file_size
 from lossless.store.archive import Archive
 from lossless.store.database import copy_database
@@ -32,10 +38,7 @@ from lossless.store.database import copy_database
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.ingest.transcripts.reading import Transcript
-    from lossless.model.conversations import Conversation
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
 

@@ -11,7 +11,7 @@ from lossless.compaction.compactor import CompactionRequest, Compactor, first_im
 from lossless.compaction.run import read_source
 from lossless.compaction.source_text import SourceMessage, SourceSummary
 from lossless.maintenance.surgery import dissolve
-from lossless.model.context import MessageItem, SummaryItem, budget_sum, fresh_tail_start
+from lossless.model.context import CallIds, ContextItem, MessageItem, SummaryItem, budget_sum, fresh_tail_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import Pass
     from lossless.compaction.summarise import SummarySource, WrittenSummary
     from lossless.maintenance.surgery.dissolve import UnfoldPlan
-    from lossless.model.context import CallIds, ContextItem
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import unified_diff
 from itertools import chain
@@ -13,16 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.errors import BadInput, NotFound, Stale
 from lossless.model.tokens import one_line
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import FormerSummary, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import SessionRef
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
 #: Copies the archive under a label and returns the path; None in memory.
 BackupMaker: TypeAlias = Callable[[str], Path] | None
@@ -78,12 +76,18 @@ class Operation:
         self,
         conversation_id: int,
         change: ContextChange,
+        before: int | None = None,
+        *,
         summary_ids: tuple[str, ...] = (),
         former: Sequence[FormerSummary] = (),
+        detail: object = None,
     ) -> OperationReport:
-        """Log what was changed, with the former state of summaries; returns the report."""
+        """Log what was changed, with the tokens and the former state of summaries; returns the report."""
+        after = self.archive.context.tokens(conversation_id)
+        before = after if before is None else before
+        text = None if detail is None else json.dumps(detail)
+        change = replace(change, tokens_before=before, tokens_after=after, detail=text)
         log_id = SurgeryWrites(self.archive).log(conversation_id, change, self.now, former)
-        before, after = change.tokens_before, change.tokens_after
         return OperationReport(change.action, conversation_id, log_id, before, after, summary_ids, self.backup)
 
 

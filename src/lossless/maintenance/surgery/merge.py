@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import accumulate, groupby
@@ -13,13 +12,13 @@ from uuid import uuid4
 from lossless.errors import BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.maintenance.surgery import common
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
-from lossless.model.context import MessageItem, NewSummary, SummaryItem, token_sum
+from lossless.maintenance.surgery.common import BackupMaker, OperationReport, PreviewItem, applying, preview_items
+from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem, token_sum
 from lossless.model.conversations import Session
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import MERGE_REASON, SurgeryWrites
+from lossless.store.maintenance.surgery import MERGE_REASON, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,11 +26,8 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import ContextItem
     from lossless.model.messages import StoredFile
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import LogEntry
 
 #: Closed on purpose: never merged.
 CLOSED_ON_PURPOSE = frozenset({"manual-reset", "cron-rotation"})
@@ -158,11 +154,8 @@ def apply_merge(parts: EngineParts, planned: MergePlan, backup: BackupMaker = No
         merging.request_sweep(target, now, MERGE_REASON)
         added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
-        change = ContextChange(
-            "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
-            work.tokens_after, json.dumps(detail),
-        )  # fmt: skip
-        return step.log(target, change)
+        change = ContextChange("merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0)
+        return step.log(target, change, work.tokens_before, detail=detail)
 
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
@@ -291,11 +284,8 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
             "files": sorted(names.values()),
             "from": wanted,
         }
-        change = ContextChange(
-            "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
-            work.tokens_after, json.dumps(made),
-        )  # fmt: skip
-        return step.log(work.target_id, change, roots)
+        change = ContextChange("transplant", "transplant", f"from {work.source_id}", (), roots, head)
+        return step.log(work.target_id, change, work.tokens_before, summary_ids=roots, detail=made)
 
 
 def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:

@@ -8,7 +8,6 @@ calls that a user asked for.
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,29 +16,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction import source_text
 from lossless.compaction.source_text import SourceSummary, input_text
-from lossless.compaction.summarise import SummarySource, WrittenSummary
-from lossless.compaction.summariser import lease_length
+from lossless.compaction.summarise import AskForSummary, SummaryPrompt, SummarySource, WrittenSummary
+from lossless.compaction.summariser import Summariser, lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
-from lossless.maintenance.surgery.common import OperationReport, applying, text_diff
-from lossless.model.context import EXTRACTIVE_MODEL, token_sum
+from lossless.maintenance.surgery.common import BackupMaker, OperationReport, applying, text_diff
+from lossless.model.context import EXTRACTIVE_MODEL, Summary
 from lossless.model.records import ContextChange
 from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import FormerSummary, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.compactor import Compactor
-    from lossless.compaction.summarise import AskForSummary, SummaryPrompt
-    from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import Summary
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary
 
 
 def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
@@ -461,16 +455,16 @@ def place_drafts(parts: EngineParts, made: DraftedPlan, backup: BackupMaker = No
         _, refused = split_compatible(archive, drafts)
         if refused:
             raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
-        before = token_sum(archive.context.items(work.conversation_id))
+        before = archive.context.tokens(work.conversation_id)
         for one in drafts:
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
         for one in sorted(drafts, key=lambda one: one.depth):
             archive.summaries.clear_stale([one.summary_id], one.version)
         operations.recount([one.summary_id for one in drafts])
-        after = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"rule": work.rule, "left": made.left, "kept": work.kept}) if work.rule else None
-        change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
-        return step.log(work.conversation_id, change, tuple(one.summary_id for one in drafts), former)
+        detail = {"rule": work.rule, "left": made.left, "kept": work.kept} if work.rule else None
+        ids = tuple(one.summary_id for one in drafts)
+        change = ContextChange(work.action, work.action)
+        return step.log(work.conversation_id, change, before, summary_ids=ids, former=former, detail=detail)
 
 
 def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:

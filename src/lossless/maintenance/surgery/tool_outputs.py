@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import NotFound
 from lossless.files.document import StubPlan, stub_payload, tool_reference
 from lossless.files.document import plan_stubs as choose_outputs
-from lossless.files.vault import write_payloads
+from lossless.files.vault import Vault, write_payloads
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.conversations import SessionRef
