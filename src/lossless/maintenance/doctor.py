@@ -133,13 +133,12 @@ def examine(
         live, schema = archive.listings.liveness(), checks.schema()
         found = [
             *_structure(archive),
-            *_broken_summaries(archive),
+            *_rows(archive),
             *_index(checks),
             *_files(archive, vault),
             *_debts(checks, now),
-            *_conversations(archive),
+            *_conversations(archive, now),
             *_state(checks, live, schema, now),
-            *_leftovers(archive, now),
         ]
     models = () if summariser is None else _models(summariser)
     found += [_finding("model", check=check) for check in models if not check["ok"]]
@@ -159,11 +158,9 @@ def _structure(archive: Archive) -> Iterator[DoctorFinding]:
     if added:
         yield _finding("tables older", ids=added, names=", ".join(added))
     yield from _contexts(archive)
-    yield from _sources(checks)
     for (table, wanted), rows in Counter(checks.broken_references()).items():
         if table != "context_items":  # contexts have their own finding
             yield _finding("references", remedy=_remedy_for(table), table=table, wanted=wanted, rows=rows)
-    yield from _rows(checks)
     if ids := [id_ for _, id_ in checks.no_texts()]:
         yield _finding("content", ids=ids)
 
@@ -186,6 +183,7 @@ def _changed(archive: Archive) -> Iterator[DoctorFinding]:
 
 
 def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
+    """Contexts without their items or messages, and summaries without their sources."""
     checks = archive.checks
     for owner, items in group_rows(checks.hanging(), lambda _, item: str(item)).items():
         more = ", which is" if len(items) == 1 else f" and {len(items) - 1:,} more items, which are"
@@ -197,17 +195,15 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
         else:
             ids = tuple(dict.fromkeys((f"msg#{first_id}", f"msg#{last_id}")))
             yield _finding("context.uncovered", id_, ids, messages=messages)
-
-
-def _sources(checks: VerifyReads) -> Iterator[DoctorFinding]:
     if cycle := checks.cycle():
         yield _finding("sources.cycle", ids=cycle)
     for owner, ids in group_rows(checks.without_sources(), str).items():
         yield _finding("sources.missing", owner, ids, remedy="rebuild" if checks.is_folded(ids) else None)
 
 
-def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
-    """What `lcm verify` finds about rows without reading their text, by table."""
+def _rows(archive: Archive) -> Iterator[DoctorFinding]:
+    """What `lcm verify` finds about rows without reading their text, by table; and broken summaries."""
+    checks = archive.checks
     hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in checks.hanging()}
     found: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
     for offender in checks.rows(without=_REPORTED_ELSEWHERE):
@@ -219,9 +215,6 @@ def _rows(checks: VerifyReads) -> Iterator[DoctorFinding]:
     for table, some in found.items():
         ids = [one.id for one in some]
         yield _finding("rows", ids=ids, remedy=_remedy_for(table), table=table, detail=some[0].detail)
-
-
-def _broken_summaries(archive: Archive) -> Iterator[DoctorFinding]:
     broken = (((owner, marker), id_) for owner, id_, marker in find_broken(archive))
     for (owner, marker), ids in group_rows(broken, str).items():
         yield _finding("summary", owner, ids, kind=f"summary.{marker}", marker=marker)
@@ -268,8 +261,8 @@ def _debts(checks: VerifyReads, now: datetime) -> Iterator[DoctorFinding]:
         yield _finding(f"debt.{state}", debt.conversation_id, debt=debt)
 
 
-def _conversations(archive: Archive) -> Iterator[DoctorFinding]:
-    """Split sessions, quarantined conversations, and messages that are stored twice."""
+def _conversations(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
+    """Split sessions, quarantined conversations, messages that are stored twice, and what could be deleted."""
     for split in merge.find_splits(archive):
         name = "split doubtful" if split.review else "split certain"
         yield _finding(name, split.target_id, [*map(str, split.source_ids)], split=split)
@@ -279,6 +272,10 @@ def _conversations(archive: Archive) -> Iterator[DoctorFinding]:
             yield _finding("quarantined", found.beside, ids, messages=found.messages)
     for id_, messages, first_id, _ in archive.checks.duplicates():
         yield _finding("duplicates", id_, (f"msg#{first_id}",), messages=messages)
+    for filter_id, meaning in repair.CLEAN_FILTERS.items():
+        if ids := repair.deletable(archive, filter_id, now):
+            kind = f"clean.{filter_id}"
+            yield _finding("clean", kind=kind, conversations=len(ids), meaning=meaning, filter=filter_id)
 
 
 def _state(checks: VerifyReads, live: IngestHealth, schema: int | None, now: datetime) -> Iterator[DoctorFinding]:
@@ -295,13 +292,6 @@ def _state(checks: VerifyReads, live: IngestHealth, schema: int | None, now: dat
     elif schema != SCHEMA_VERSION:
         name = "schema older" if schema < SCHEMA_VERSION else "schema newer"
         yield _finding(name, schema=schema, expected=SCHEMA_VERSION)
-
-
-def _leftovers(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
-    for filter_id, meaning in repair.CLEAN_FILTERS.items():
-        if ids := repair.deletable(archive, filter_id, now):
-            kind = f"clean.{filter_id}"
-            yield _finding("clean", kind=kind, conversations=len(ids), meaning=meaning, filter=filter_id)
 
 
 def _models(summariser: Summariser) -> tuple[dict[str, object], ...]:
