@@ -197,8 +197,8 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
             yield _finding("context.uncovered", id_, ids, messages=messages)
     if cycle := checks.cycle():
         yield _finding("sources.cycle", ids=cycle)
-    for owner, ids in group_rows(checks.without_sources(), str).items():
-        yield _finding("sources.missing", owner, ids, remedy="rebuild" if checks.is_folded(ids) else None)
+    for owner, lost in group_rows(checks.without_sources(), str).items():
+        yield _finding("sources.missing", owner, lost, remedy="rebuild" if checks.is_folded(lost) else None)
 
 
 def _rows(archive: Archive) -> Iterator[DoctorFinding]:
@@ -268,8 +268,7 @@ def _conversations(archive: Archive, now: datetime) -> Iterator[DoctorFinding]:
         yield _finding(name, split.target_id, [*map(str, split.source_ids)], split=split)
     for found in archive.conversations.quarantined():
         if found.decision == "quarantined":
-            ids = (str(found.conversation_id),)
-            yield _finding("quarantined", found.beside, ids, messages=found.messages)
+            yield _finding("quarantined", found.beside, (str(found.conversation_id),), messages=found.messages)
     for id_, messages, first_id, _ in archive.checks.duplicates():
         yield _finding("duplicates", id_, (f"msg#{first_id}",), messages=messages)
     for filter_id, meaning in repair.CLEAN_FILTERS.items():

@@ -322,16 +322,10 @@ def derive_context(
 
 
 def _items(ids: Sequence[MessageId | str], summaries: Collection[str], start: int = 0) -> list[RowValues]:
-    return [
-        {
-            "ordinal": n,
-            "item_type": "summary" if id_ in summaries else "message",
-            "message_id": None if id_ in summaries else id_,
-            "summary_id": id_ if id_ in summaries else None,
-            "created_at": None,
-        }
-        for n, id_ in enumerate(ids, start)
-    ]
+    blank: RowValues = {"message_id": None, "summary_id": None, "created_at": None}
+    kinds = ("summary" if id_ in summaries else "message" for id_ in ids)
+    items = enumerate(zip(ids, kinds, strict=True), start)
+    return [blank | {"ordinal": n, "item_type": kind, f"{kind}_id": id_} for n, (id_, kind) in items]
 
 
 #: In a part's metadata: a message's role in Remnic that does not exist here.

@@ -164,13 +164,9 @@ def _extracted_size(loop: Compactor, made: dict[str, SourceSummary], work: Pass,
 
 def _call_ids(archive: Archive, context: Sequence[ContextItem]) -> CallIds:
     found = archive.messages.many([item.message_id for item in context if isinstance(item, MessageItem)], exact=False)
-    named = {
-        one.id: frozenset(
-            [call.id for call in one.message.tool_calls if call.id]
-            + [result.call_id for result in one.message.tool_results if result.call_id]
-        )
-        for one in found
-    }
+    made = {one.id: [call.id for call in one.message.tool_calls] for one in found}
+    answered = {one.id: [result.call_id for result in one.message.tool_results] for one in found}
+    named = {id_: frozenset(filter(None, (*made[id_], *answered[id_]))) for id_ in made}
     return {id_: calls for id_, calls in named.items() if calls}
 
 

@@ -181,16 +181,9 @@ def diff_context(
                         del here[item]
                     else:
                         there[item] = None
-        return ContextDiff(
-            conversation_id,
-            before,
-            newest,
-            chosen,
-            preview_items(archive, list(remaining)),
-            preview_items(archive, list(entered)),
-            chosen[0].tokens_before if chosen else None,
-            chosen[-1].tokens_after if chosen else None,
-        )
+        left, came = (preview_items(archive, list(items)) for items in (remaining, entered))
+        tokens = (chosen[0].tokens_before, chosen[-1].tokens_after) if chosen else (None, None)
+        return ContextDiff(conversation_id, before, newest, chosen, left, came, *tokens)
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})

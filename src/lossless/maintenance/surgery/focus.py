@@ -193,19 +193,9 @@ def plan_focus(parts: EngineParts, session: SessionRef | int, prompt: str | None
     target = min(FOCUS_TARGET_TOKENS, max(_MIN_TARGET, weight))
     evidence = min(_MAX_EVIDENCE, max(settings.max_expand_tokens, 10 * weight, 2 * target, _MIN_EVIDENCE))
     seconds = min(_MAX_SECONDS, max(settings.delegation_timeout_ms / 1000, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
-    return FocusPlan(
-        conversation_id,
-        question,
-        covered,
-        target,
-        evidence,
-        seconds,
-        max((seqs[id_] for id_ in ids if id_ in seqs), default=None),
-        max(times, default=None),
-        hash_,
-        active.id if active else None,
-        active.content if active and prompt is None else "",
-    )
+    newest = max((seqs[id_] for id_ in ids if id_ in seqs), default=None), max(times, default=None)
+    before = (active.id, active.content if prompt is None else "") if active else (None, "")
+    return FocusPlan(conversation_id, question, covered, target, evidence, seconds, *newest, hash_, *before)
 
 
 def context_hash(archive: Archive, context: list[ContextItem]) -> str:

@@ -278,14 +278,9 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
         head = first if first is not None else prompts[-1][0] + 1 if prompts else 0
         operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
-        made = {
-            "messages": list(places.values()),
-            "summaries": list(ids.values()),
-            "files": sorted(names.values()),
-            "from": wanted,
-        }
+        made = {"messages": [*places.values()], "summaries": [*ids.values()], "files": sorted(names.values())}
         change = ContextChange("transplant", "transplant", f"from {work.source_id}", (), roots, head)
-        return step.log(work.target_id, change, work.tokens_before, summary_ids=roots, detail=made)
+        return step.log(work.target_id, change, work.tokens_before, summary_ids=roots, detail=made | {"from": wanted})
 
 
 def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
