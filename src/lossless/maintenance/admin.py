@@ -135,10 +135,7 @@ class Admin(EngineGroup):
         return done
 
     def prepare_summaries(self) -> int:
-        """Write summaries in advance for all active conversations, if the setting `prepareSummaries` is on.
-
-        Returns how many were written; `lcm worker` does this besides pending compactions.
-        """
+        """Write summaries in advance for active conversations, if `prepareSummaries` is on; returns how many."""
         if not self._parts.settings.prepare_summaries:
             return 0
         ids = self._archive.guards.active_histories()

@@ -37,11 +37,7 @@ MAX_NAMED_IDS = 20
 
 @dataclass(frozen=True, slots=True)
 class DoctorFinding:
-    """Something that the user should know.
-
-    Problem: something is damaged or lost, as `lcm verify` proves. Warning: all messages are there, but the archive does
-    not work as it should. Note: information only.
-    """
+    """Something that the user should know: damage or loss, an archive that does not work as it should, or a note."""
 
     kind: str
     severity: Severity

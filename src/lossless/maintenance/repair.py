@@ -100,20 +100,13 @@ def plan_reindex(archive: Archive) -> IndexDrift:
 
 
 def apply_reindex(
-    archive: Archive,
-    progress: Callable[[int], None] | None = None,
-    *,
-    again: bool = False,
-    batch: int = REINDEX_BATCH,
-    vault: Vault | None = None,
+    archive: Archive, progress: Callable[[int], None] | None = None, *, again: bool = False, vault: Vault | None = None
 ) -> ReindexReport:
-    """Add missing index rows and remove orphaned ones; with `anew`, or when it is damaged, rebuild all.
+    """Correct the index, or rebuild all of it (`again`, or when it is damaged), in steps that the next run continues.
 
-    Each step is its own transaction, so others can write meanwhile. An interrupted run is continued by the next.
-    lossless-claw's own search tables are completed, too; rows of other programs and of older versions get their
-    digests, and so do payloads with their vault.
+    lossless-claw's own search tables are completed, too; rows and payloads of other programs get their digests.
     """
-    advance = progress or (lambda _: None)
+    advance, batch = progress or (lambda _: None), REINDEX_BATCH
     unreadable: set[int] = set()
 
     def stepwise(step: Callable[[int], int]) -> int:
@@ -133,7 +126,7 @@ def apply_reindex(
         archive.index.renew_upstream()
     dropped = stepwise(archive.index.drop_gone) + stepwise(archive.versions.drop_gone)
     stepwise(archive.versions.refill)
-    messages = sum(_fill(archive, batch, advance, unreadable, passages=passages) for passages in (False, True))
+    messages = sum(_fill(archive, advance, unreadable, passages=passages) for passages in (False, True))
     stale = plan_reindex(archive).stale_summaries
     for start in range(0, len(stale), batch):
         with archive.writing():
@@ -159,11 +152,11 @@ def apply_reindex(
     return ReindexReport(messages, len(stale) + behind.unindexed_summaries, dropped, ids)
 
 
-def _fill(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
+def _fill(archive: Archive, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
     filled = after = 0
     while True:
         with archive.writing():
-            ids = archive.index.lost(after, passages=passages, limit=batch)
+            ids = archive.index.lost(after, passages=passages, limit=REINDEX_BATCH)
             if not ids:
                 return filled
             found = archive.readable(ids)
@@ -283,10 +276,7 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
 
 
 def apply_clean(parts: EngineParts, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
-    """Delete what a filter selects, after a backup.
-
-    No broken reference may be left; files stay for `lcm files gc`.
-    """
+    """Delete what a filter selects, after a backup; no broken reference may be left. Files stay for `lcm files gc`."""
     archive, copy = parts.archive, None
     if plan.conversations:
         with applying(parts, "doctor-clean") as step:

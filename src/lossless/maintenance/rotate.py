@@ -224,10 +224,8 @@ def rotate_transcript(
 ) -> RotateReport:
     """Rewrite a transcript to its tail, or say why not; the archive keeps everything either way.
 
-    `reconcile` imports the transcript and `compact` folds what is outside the tail; a returned text is the reason for a
-    refusal. `backup` copies the archive. `unstored` says why a message is not safely stored. `keep` stores what leaves
-    the file and is not a message of the archive: host records, abandoned branches. `checkpoint` records the new file as
-    read and returns its size.
+    `reconcile` imports it, `compact` folds what is outside the tail, `unstored` names what is not safely stored: each
+    may return a reason for a refusal. `keep` stores what leaves the file and is no message of the archive.
     """
     look = plan_rotation(path, tail_count)
     if look.reason is not None:
@@ -352,8 +350,7 @@ def _digest(record: JsonObject) -> bytes:
 def why_unstored(archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage]) -> str | None:
     """Names a message of a transcript that a conversation does not have, by entry id, else by text.
 
-    What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
-    from another program refuses as a whole.
+    What ingest never stores does not count. A conversation that came from another program refuses as a whole.
     """
     if (kind := imported_from(archive.conversations.get(conversation_id).session)) is not None:
         return foreign_kind_reason(kind)

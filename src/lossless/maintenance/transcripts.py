@@ -216,10 +216,7 @@ class HostTranscripts(EngineGroup):
         return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
 
     def accept(self, session: SessionRef | int, path: str) -> TranscriptReport:
-        """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
-
-        The active one, unless the session's conversation at that time has been closed since.
-        """
+        """Accept a held or refused transcript: its conversation becomes active, if the former one still is."""
         archive, conversation = self._archive, self._parts.conversation(session)
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lossless import formats
@@ -242,23 +243,20 @@ def _restored(
 
 def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
     """Earlier and reduced wordings: each can be rebuilt, has the stored text, and is findable."""
-    whole: list[tuple[int, str]] = []
-    totals, is_right = WordTotals(), True
-    for version in archive.versions.each():
-        if isinstance(version, ArchiveCorrupt):
-            yield _problem("versions message_versions", "", str(version))
-            is_right = False
-            continue
-        yield from _check_version(archive, version, vault)
-        if version.is_whole:
-            whole.append((version.id, version.indexed))
-        if len(whole) == _PAGE:
-            found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
-            is_right, whole = is_right and not found, []
-            yield from found
-    found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
-    yield from found
-    if is_right and not found:
+    totals, is_right, versions = WordTotals(), True, iter(archive.versions.each())
+    while page := list(islice(versions, _PAGE)):
+        for version in page:
+            if isinstance(version, ArchiveCorrupt):
+                yield _problem("versions message_versions", "", str(version))
+                is_right = False
+            else:
+                yield from _check_version(archive, version, vault)
+        kept = [one for one in page if not isinstance(one, ArchiveCorrupt)]
+        whole = [(one.id, one.indexed) for one in kept if one.is_whole]
+        found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
+        is_right = is_right and not found
+        yield from found
+    if is_right:
         yield from _found("index", "version_index", archive.checks.index_totals("version_index", totals))
 
 

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -186,20 +187,15 @@ def export_archive(
     ):
         counts: Counter[str] = Counter()
         digest = hashlib.sha256()
+        now, by = state_time(datetime.now(UTC)), f"lossless {__version__}"
         with temporary.open("wb") as file:
-            about = {
-                "version": VERSION,
-                "createdAt": state_time(datetime.now(UTC)),
-                "writtenBy": f"lossless {__version__}",
-            }
-            first = archive_line(FORMAT, about)
-            digest.update(first)
-            file.write(first)
-            for type_, values in _rows(reader, conversations, source, wanted, report):
+            head = [(FORMAT, {"version": VERSION, "createdAt": now, "writtenBy": by})]
+            for type_, values in chain(head, _rows(reader, conversations, source, wanted, report)):
                 line = archive_line(type_, values)
                 digest.update(line)
                 file.write(line)
-                counts[type_] += 1
+                if type_ != FORMAT:
+                    counts[type_] += 1
             file.write(archive_line("end", {"counts": dict(counts), "sha256": digest.hexdigest()}))
         found = survey_archive(temporary)
         if (found.digest, found.counts) != (digest.hexdigest(), counts) or counts["message"] != report.messages:

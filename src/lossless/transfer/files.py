@@ -192,7 +192,7 @@ class PayloadCopier:
         """The row of a file that is now in the vault; unchanged without its bytes."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
         named = _NAME.fullmatch(Path(file["storage_uri"]).name)
-        data = None if self.vault is None or named is None else self.read(file)
+        data = self.read(file) if self.vault and named else None
         if data is None or named is None or self.vault is None:
             report.files_missing += 1
             report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
@@ -214,9 +214,8 @@ class PayloadCopier:
             return None
         parent = place.parent.name
         conversation_id = int(parent) if parent.isascii() and parent.isdigit() else 0
-        stored = StoredFile(
-            file["file_id"], conversation_id, None, None, None, None, file["storage_uri"], None, parse_time(_EPOCH)
-        )
+        unknown = (None, None, None, None, file["storage_uri"], None, parse_time(_EPOCH))
+        stored = StoredFile(file["file_id"], conversation_id, *unknown)
         for folder in (*self._folders, place.parent.parent):
             try:
                 return Vault(folder).read(stored).data

@@ -70,11 +70,9 @@ def check_remnic_source(source: str) -> None:
 
 
 def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions) -> ImportReport:
-    """Copy the sessions of a Remnic database into this archive. The source is only read; a repeated import adds
-    nothing.
+    """Copy the sessions of a Remnic database into this archive; a repeated import adds nothing.
 
-    What lossless or Remnic's importer wrote there becomes the original conversations; with our additional tables the
-    import is exact.
+    What lossless or Remnic's importer wrote there becomes the original conversations, with our tables exactly.
     """
     place = check_remnic(find_database(source))
     files.check_not_archive(source, place, archive)
@@ -379,11 +377,9 @@ class _RemnicExport:
                 self._options.progress(len(page))
 
     def _row(self, bundle: bundles.Bundle, message: RowValues) -> tuple[object, ...]:
-        given = bundle.conversation
-        metadata = {
-            "conversation_id": given["conversation_id"], "identity_hash": message["identity_hash"],
-            "source": "lossless-claw", "source_seq": message["seq"], "title": given["title"],
-        }  # fmt: skip
+        number, title = bundle.conversation["conversation_id"], bundle.conversation["title"]
+        about = {"conversation_id": number, "identity_hash": message["identity_hash"]}
+        metadata = about | {"source": "lossless-claw", "source_seq": message["seq"], "title": title}
         role, tokens = remnic_format.remnic_role(message), message["token_count"] or 0
         at, text = self._time(message["created_at"]), compact_json(metadata)
         return role, message["content"], tokens, at, text

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -183,18 +183,13 @@ class TranscriptImporter:
 
 def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
     """The files in order: small ones in groups, each larger one alone."""
-    group: list[Path] = []
-    for file in files:
-        is_small = sum(file_size(part) for part, _ in _files_of(kind, file)) <= _SMALL
-        if group and (not is_small or len(group) >= _TOGETHER):
+
+    def is_small(file: Path) -> bool:
+        return sum(file_size(part) for part, _ in _files_of(kind, file)) <= _SMALL
+
+    for are_small, some in groupby(files, is_small):
+        while group := list(islice(some, _TOGETHER if are_small else 1)):
             yield group
-            group = []
-        if is_small:
-            group.append(file)
-        else:
-            yield [file]
-    if group:
-        yield group
 
 
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:

@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class DissolvePlan:
-    """What would be restored, and what would move; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """What would be restored, and what would move; plans are equal if only messages were appended meanwhile."""
 
     conversation_id: int
     summary: PreviewItem

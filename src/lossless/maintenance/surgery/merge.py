@@ -54,10 +54,7 @@ class SplitSession:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Which conversations would be merged into the active one; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """Which conversations would be merged into the active one; equal if only messages were appended meanwhile."""
 
     split: SplitSession
     tokens_before: int = field(compare=False)
@@ -190,10 +187,7 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
 
 @dataclass(frozen=True, slots=True)
 class TransplantPlan:
-    """What would be copied, bottom-up; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """What would be copied, bottom-up; plans are equal if only messages were appended meanwhile."""
 
     source_id: int
     target_id: int

@@ -75,13 +75,11 @@ def _find_conflict(
         was_small, own = summary.tokens < before, size(summary.id, summary.tokens)
         if own < weight or (summary.id not in good and not was_small):
             continue
-        if summary.id in good and own >= before:
-            return summary.id, summary.id
         shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
+        if summary.id in good and (own >= before or not shrunk):
+            return summary.id, summary.id
         if shrunk:
             return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
-        if summary.id in good:
-            return summary.id, summary.id
     return None
 
 
@@ -181,9 +179,8 @@ class RewriteTarget:
     preview: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.id} depth {self.depth}, {self.tokens} of {self.source_tokens} tokens, {self.reason}: {self.preview}"
-        )
+        size = f"{self.tokens} of {self.source_tokens} tokens"
+        return f"{self.id} depth {self.depth}, {size}, {self.reason}: {self.preview}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -328,9 +325,8 @@ def check_summary(archive: Archive, summary_id: str, conversation_id: int) -> No
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
     weight = SurgeryWrites(archive).source_tokens(summary.id)
-    return RewriteTarget(
-        summary.id, summary.depth, summary.tokens, weight, summary.model, reason, one_line(summary.content)
-    )
+    words = one_line(summary.content)
+    return RewriteTarget(summary.id, summary.depth, summary.tokens, weight, summary.model, reason, words)
 
 
 def summary_source(
@@ -386,10 +382,8 @@ def draft_summary(
         refusal = STILL_BROKEN
     elif written.text == now.content:
         refusal = UNCHANGED
-    return replace(
-        blank, text=written.text, tokens=written.tokens, model=written.model, file_ids=written.file_ids,
-        calls=written.calls, refusal=refusal,
-    )  # fmt: skip
+    made = replace(blank, text=written.text, tokens=written.tokens, model=written.model, file_ids=written.file_ids)
+    return replace(made, calls=written.calls, refusal=refusal)
 
 
 def draft_all(
@@ -606,13 +600,7 @@ NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.
 
 
 def extract_stale(
-    archive: Archive,
-    conversation_id: int,
-    summariser: Summariser,
-    now: datetime,
-    *,
-    everything: bool = False,
-    limit: int = MAX_AT_ONCE,
+    archive: Archive, conversation_id: int, summariser: Summariser, now: datetime, *, everything: bool = False
 ) -> tuple[str, ...]:
     """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
 
@@ -626,7 +614,7 @@ def extract_stale(
                 stale.discard(summary.id)
 
     with archive.writing():
-        return _replace_texts(archive, conversation_id, now, islice(extracted(), limit))
+        return _replace_texts(archive, conversation_id, now, islice(extracted(), MAX_AT_ONCE))
 
 
 def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:
