@@ -139,9 +139,8 @@ class Admin(EngineGroup):
         if not self._parts.settings.prepare_summaries:
             return 0
         ids = self._archive.guards.active_histories()
-        return sum(
-            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(id_), None)) for id_ in ids
-        )
+        requests = (self._parts.request(self._archive.conversations.get(id_), None) for id_ in ids)
+        return sum(map(self._parts.loop.prepare, requests))
 
     def describe_files(
         self,

@@ -262,10 +262,8 @@ def session_status(archive: Archive, conversation: Conversation, debt: records.C
     id_, kept = conversation.id, archive.guards.history(conversation.id)
     sizes = archive.messages.last_seq(id_), len(archive.context.items(id_)), archive.context_tokens(id_)
     last = archive.context.last_fold_at(id_), archive.transcripts.checkpoint(id_)
-    held, refused = (
-        tuple(epoch for epoch in epochs if epoch.conversation_id == id_)
-        for epochs in (archive.transcripts.held(), archive.transcripts.refused())
-    )
+    held = tuple(epoch for epoch in archive.transcripts.held() if epoch.conversation_id == id_)
+    refused = tuple(epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == id_)
     set_aside = archive.conversations.quarantined_of(conversation)
     waiting = tuple(one.id for one in set_aside if one.archive_cause == "quarantined")
     budget = None if kept is None else kept.budget

@@ -52,9 +52,7 @@ class DoctorFinding:
 
 
 #: Rules of `lcm verify` that have their own finding here.
-_REPORTED_ELSEWHERE = frozenset(
-    {"summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"}
-)
+_ELSEWHERE = frozenset(("summaries.sources", "message_index.rows", "summary_index.rows", "focus_brief_sources.rows"))
 
 
 @cache
@@ -202,7 +200,7 @@ def _rows(archive: Archive) -> Iterator[DoctorFinding]:
     checks = archive.checks
     hanging = {f"{owner}:{ordinal}" for owner, ordinal, _ in checks.hanging()}
     found: defaultdict[str, list[VerificationProblem]] = defaultdict(list)
-    for offender in checks.rows(without=_REPORTED_ELSEWHERE):
+    for offender in checks.rows(without=_ELSEWHERE):
         if offender.table != "context_items" or offender.id not in hanging:
             found[offender.table].append(offender)
     for offender in checks.out_of_order():

@@ -205,7 +205,8 @@ class _Forgetting:
         for column, name in keys:
             if name is not None and self._cut(name) is not name:
                 self._left.append(f"messages.{column}: it is the host's name of a message")
-        original = with_payloads(self._archive, self._tools.vault, stored.message, recipe)
+        restored = partial(with_payloads, self._archive, self._tools.vault)
+        original = restored(stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
             fresh = masking.empty_message(replace(original, event_key=stored.message.event_key))
@@ -214,10 +215,7 @@ class _Forgetting:
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
         names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
         self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
-        others = [
-            (version, with_payloads(self._archive, self._tools.vault, version.message, version.recipe))
-            for version in versions
-        ]
+        others = [(version, restored(version.message, version.recipe)) for version in versions]
         made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
         is_changed = fresh is not original or is_sender
@@ -527,10 +525,8 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
 
 def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
-    needles = [
-        {form.encode(name, "surrogatepass") for form in masking.phrase_forms(phrase) for name in TEXT_ENCODINGS}
-        for phrase in phrases
-    ]
+    spelled = map(masking.phrase_forms, phrases)
+    needles = [{form.encode(name, "surrogatepass") for form in forms for name in TEXT_ENCODINGS} for forms in spelled]
     traces: list[dict[str, int | str]] = []
     unreadable: list[str] = []
     files, size = archive_files(archive_path, vault), 0

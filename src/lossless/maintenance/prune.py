@@ -179,10 +179,8 @@ def choose_conversations(
     """The conversations that a filter selects, longest inactive first, with their sizes."""
     weights = [item.text_bytes + _ROW_BYTES * (item.messages + item.summaries + 1) for item in held]
     total = sum(weights) or 1
-    sized = [
-        replace(item, bytes=live_bytes * weight // total + item.file_bytes)
-        for item, weight in zip(held, weights, strict=True)
-    ]
+    weighed = zip(held, weights, strict=True)
+    sized = [replace(item, bytes=live_bytes * weight // total + item.file_bytes) for item, weight in weighed]
     oldest = None if choice.older_than is None else now - choice.older_than
     meant = [
         item

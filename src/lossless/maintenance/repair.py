@@ -57,16 +57,13 @@ def plan_repair(
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
             rewriting.check_summary(archive, sound[0], conversation_id)
-            raise BadInput(
-                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
-            )
+            what = f"summary {sound[0]!r} of conversation {conversation_id}"
+            raise BadInput(f"{what} is not broken; `rewrite` can rewrite any")
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
-        found = sorted(
-            rewriting.sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place))
-        )
-        targets = tuple(
-            rewriting.rewrite_target(archive, one, marks[one.id]) for one in rewriting.subtree_by_subtree(found)
-        )
+        found = rewriting.sort_by_time(archive.summaries.many(wanted))
+        found.sort(key=lambda one: place.get(one.id, len(place)))
+        ordered = rewriting.subtree_by_subtree(found)
+        targets = tuple(rewriting.rewrite_target(archive, one, marks[one.id]) for one in ordered)
         work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
         debt = archive.guards.debt(conversation_id)
     doubts = []
@@ -319,7 +316,6 @@ def apply_close_debt(parts: EngineParts, debt: PendingCompactionRow) -> Path | N
     """Close a pending compaction without running it; returns the backup made before."""
     with applying(parts, "maintenance") as step:
         if not parts.archive.checks.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, step.now):
-            raise Stale(
-                f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
-            )
+            what = f"the pending compaction of conversation {debt.conversation_id}"
+            raise Stale(f"{what} changed since it was listed; list again")
         return step.backup

@@ -541,10 +541,8 @@ class Rotation(EngineGroup):
         return settings.auto_rotate_session_files_size_bytes, mode if enabled else "off"
 
     def _candidates(self, indexed: Iterable[IndexedSession]) -> list[RotationCandidate]:
-        followed = {
-            os.path.realpath(path): self._archive.conversations.get(id_)
-            for id_, path, *_ in self._archive.transcripts.tracked()
-        }
+        tracked = self._archive.transcripts.tracked()
+        followed = {os.path.realpath(path): self._archive.conversations.get(id_) for id_, path, *_ in tracked}
         found: dict[Path, RotationCandidate] = {}
         for key, session_id, path in indexed:
             conversation = followed.get(os.path.realpath(path))

@@ -141,9 +141,8 @@ class HostTranscripts(EngineGroup):
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = (
-                bootstrapping.resume(asked, place) if kind is None and not asked.accept and not asked.again else None
-            )
+            may_resume = kind is None and not asked.accept and not asked.again
+            resumed = bootstrapping.resume(asked, place) if may_resume else None
             if resumed is not None:
                 return self._with_grown(asked, resumed, place, before)
             transcript = reading.open_transcript(place, kind)

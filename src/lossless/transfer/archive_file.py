@@ -297,9 +297,8 @@ def import_archive(
             merger.add(_bundle(place, block))
     pruned = [extra_row(PRUNED_TABLE, values) for _, values in block_lines(place, found.pruned or (0, 0))]
     merger.finish(bundles.select_pruned(pruned, options.sessions))
-    merger.report.warnings += lossless_claw.unknown_session_warnings(
-        map(lossless_claw.session_names, conversations), options.sessions
-    )
+    names = map(lossless_claw.session_names, conversations)
+    merger.report.warnings += lossless_claw.unknown_session_warnings(names, options.sessions)
     return merger.report
 
 

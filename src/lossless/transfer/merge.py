@@ -172,9 +172,8 @@ class Merger:
         mine = [file for file in there.values() if file.conversation_id == target and self._payloads.lacks(file)]
         plan.without_bytes = [rows[file.id] for file in mine if self._payloads.has(rows[file.id])]
         plan.copies = self._copies(plan)
-        plan.has_boundary = (
-            plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
-        )
+        is_first = self._boundaries and bundle.session not in self._bounded
+        plan.has_boundary = is_first if target is None else plan.gains
         if plan.has_boundary:
             self._bounded.add(bundle.session)
         return plan
@@ -309,9 +308,8 @@ class Merger:
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
         for id_, copy in plan.copies:
             self._archive.versions.bring(id_, copy, self._now)
-        self._writer.put_summaries(
-            conversation_id, [merge_plan.rename_summary(plan, one, self._now) for one in plan.summaries]
-        )
+        summaries = [merge_plan.rename_summary(plan, one, self._now) for one in plan.summaries]
+        self._writer.put_summaries(conversation_id, summaries)
         pins = self._put_pins(plan, conversation_id)
         if is_new:
             self._writer.set_context(conversation_id, merge_plan.context_rows(plan, self._now))
@@ -421,9 +419,8 @@ class Merger:
             briefs = [row | {"status": "inactive" if row["status"] == "active" else row["status"]} for row in briefs]
         writer.put_beside("focus_briefs", conversation_id, briefs)
         cited = [row for row in tables.get("focus_brief_sources", ()) if row["brief_id"] in plan.is_new["briefs"]]
-        known = [
-            row | {"summary_id": plan.names[row["summary_id"]]} for row in cited if row["summary_id"] in plan.names
-        ]
+        named = [(row, plan.names.get(row["summary_id"])) for row in cited]
+        known = [row | {"summary_id": name} for row, name in named if name is not None]
         writer.put_beside("focus_brief_sources", conversation_id, known)
         there = set() if is_new else set(writer.hidden(conversation_id))
         shown = {item_id(item) for item in self._archive.context.items(conversation_id)}

@@ -158,9 +158,8 @@ def export_pages(
                     messages = readable_messages(archive, number, hidden(number))
                     count = _write_page(page, kind, conversation, found, messages)
             if count != len(source.keys(number)):
-                raise ArchiveCorrupt(
-                    f"conversation {number} has {len(source.keys(number))} messages; {count} were read"
-                )
+                there = len(source.keys(number))
+                raise ArchiveCorrupt(f"conversation {number} has {there} messages; {count} were read")
             report.files.append(name)
             report.conversations += 1
             report.messages += count

@@ -441,9 +441,8 @@ class _RemnicExport:
                 back = there.get(node.id, {})
                 found = tuple(back.get(name) for name in ("text", "depth", "parent_id", "start", "end"))
                 if found != (node.summary["content"], node.depth, node.parent, node.start, node.end):
-                    raise ArchiveCorrupt(
-                        f"summary {node.id!r}, read back, is not what was written; everything was rolled back"
-                    )
+                    wrong = f"summary {node.id!r}, read back, is not what was written"
+                    raise ArchiveCorrupt(f"{wrong}; everything was rolled back")
 
     def _prove_messages(self, bundle: bundles.Bundle, there: dict[int, RowValues]) -> None:
         number = bundle.conversation["conversation_id"]

@@ -67,9 +67,8 @@ class ImportOutcome:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to do for it while the file is unchanged."""
-        return self.status in ("imported", "up-to-date") or (
-            self.status == "skipped" and (self.reason == _SILENT or self.pruned > 0)
-        )
+        has_nothing = self.reason == _SILENT or self.pruned > 0
+        return self.status in ("imported", "up-to-date") or (self.status == "skipped" and has_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,9 +128,8 @@ class TranscriptImporter:
                             yield ImportOutcome(place, session, "up-to-date", conversation_id=id_, title=title)
                 else:
                     transcript = _opened(self.kind, file)
-                    yield from self._import_each(
-                        transcript, _conversations(self.kind, path, transcript, agent), advance
-                    )
+                    lanes = _conversations(self.kind, path, transcript, agent)
+                    yield from self._import_each(transcript, lanes, advance)
             except (LosslessError, OSError) as error:
                 yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
             except UnicodeEncodeError:
@@ -353,9 +351,8 @@ def stat_named(path: Path) -> os.stat_result:
         raise BadInput(f"cannot read {str(path)!r}: {_why(error)}") from error
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return status
-    raise BadInput(
-        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be resumed: write it to a file and import that"
-    )
+    hint = "a pipe cannot be resumed: write it to a file and import that"
+    raise BadInput(f"{str(path)!r} is neither a file nor a folder; {hint}")
 
 
 def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Path]:

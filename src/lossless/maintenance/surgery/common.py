@@ -104,14 +104,10 @@ def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewIt
     """Messages and summaries in the given order; missing ones are marked."""
     messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)], exact=False)
     summaries = archive.summaries.many([id_ for id_ in ids if isinstance(id_, str)])
-    known: dict[int | str, PreviewItem] = {
-        stored.id: PreviewItem(stored.id, stored.message.role, stored.message.tokens, one_line(stored.message.content))
-        for stored in messages
-    }
-    known |= {
-        summary.id: PreviewItem(summary.id, f"depth {summary.depth}", summary.tokens, one_line(summary.content))
-        for summary in summaries
-    }
+    told = [(one.id, one.message) for one in messages]
+    found = [PreviewItem(id_, message.role, message.tokens, one_line(message.content)) for id_, message in told]
+    found += [PreviewItem(one.id, f"depth {one.depth}", one.tokens, one_line(one.content)) for one in summaries]
+    known = {item.id: item for item in found}
     return tuple(known.get(id_) or PreviewItem(id_, "gone", 0, "no longer in the archive") for id_ in ids)
 
 
@@ -252,10 +248,8 @@ def refuse_merged(archive: Archive, conversation_id: int) -> None:
     """While a conversation is merged into another one, only that one can be changed."""
     for log_id, target in SurgeryWrites(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
-            raise BadInput(
-                f"conversation {conversation_id} was merged into conversation {target} (change {log_id}): "
-                f"undo that merge first, with `lcm undo --conversation-id {target}`"
-            )
+            what = f"conversation {conversation_id} was merged into conversation {target} (change {log_id})"
+            raise BadInput(f"{what}: undo that merge first, with `lcm undo --conversation-id {target}`")
 
 
 def _require_own(

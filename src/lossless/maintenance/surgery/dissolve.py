@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -67,9 +68,8 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
         if summary_id not in there:
             above = next((id_ for id_ in SurgeryWrites(archive).above([summary_id]) if id_ in there), None)
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
-            raise BadInput(
-                f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
-            )
+            rule = "only summaries in the context can be dissolved"
+            raise BadInput(f"summary {summary_id!r} is not in the context; {rule}{first}")
         sources: list[int | str] = [*(summary.source_ids or archive.summaries.message_ids(summary_id))]
         if not sources:
             raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
@@ -88,10 +88,8 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     shift = 0 if following is None else max(0, ordinal + len(ids) - following)
     before = token_sum(context)
     after = before - context[at].tokens + sum(item.tokens for item in items)
-    return DissolvePlan(
-        summary.conversation_id, own, ordinal, items, before, after, following or ordinal, shift, purge, users,
-        len(sources) - len(ids),
-    )  # fmt: skip
+    moved, hidden = (following or ordinal, shift), len(sources) - len(ids)
+    return DissolvePlan(summary.conversation_id, own, ordinal, items, before, after, *moved, purge, users, hidden)
 
 
 def apply_dissolve(parts: EngineParts, planned: DissolvePlan, backup: BackupMaker = None) -> OperationReport:
@@ -150,9 +148,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
         if not back:
             return None
-        known = {
-            one.id: one for one in archive.messages.many([id_ for ids in back.values() for id_ in ids], exact=False)
-        }
+        known = {one.id: one for one in archive.messages.many([*chain(*back.values())], exact=False)}
         restored: list[ContextItem] = []
         for item in context:  # the context with messages in place of their summaries
             if isinstance(item, SummaryItem) and item.summary_id in back:

@@ -231,9 +231,8 @@ def write_focus(parts: EngineParts, plan: FocusPlan) -> FocusDraft:
         return FocusDraft(text, estimate_tokens(text), EXTRACTIVE_MODEL, cited, aside)
     inputs = summaries_text(summaries, work.evidence_tokens // 2)
     recent = recent_text(messages, work.target_tokens // 4)
-    made = _ask_model(
-        replace(chain, timeout_seconds=work.timeout_seconds), work, inputs, str(found), recent, (cited, aside)
-    )
+    chain = replace(chain, timeout_seconds=work.timeout_seconds)
+    made = _ask_model(chain, work, inputs, str(found), recent, (cited, aside))
     return replace(made, warnings=(*made.warnings, *_warn_unknown(archive, work, made.content)))
 
 

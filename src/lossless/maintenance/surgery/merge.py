@@ -66,10 +66,8 @@ class MergePlan:
 
     @property
     def text(self) -> str:
-        rows = [
-            f"conversation {id_}: {count} context items go to the start of {self.split.target_id}"
-            for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
-        ]
+        moved, where = zip(self.split.source_ids, self.context_items, strict=True), self.split.target_id
+        rows = [f"conversation {id_}: {count} context items go to the start of {where}" for id_, count in moved]
         if self.superseded:
             rows.append(f"leading system prompts that are hidden as superseded: {self.superseded}")
         return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
@@ -103,9 +101,8 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
     with archive.reading():
         found = find_splits(archive, session_key)
         if not found:
-            raise BadInput(
-                f"session {session_key!r} is not split: no archived conversation with messages belongs to it"
-            )
+            why = "no archived conversation with messages belongs to it"
+            raise BadInput(f"session {session_key!r} is not split: {why}")
         split = found[0]
         if split.review and not reviewed:
             raise BadInput(f"session {session_key!r} needs a review first: {split.review}")
@@ -165,9 +162,8 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         archive.context.unhide(conversation_id, prompt)
     for source in detail["sources"]:
         first = source["offset"] + 1
-        merging.move_messages(
-            conversation_id, source["id"], -source["offset"], first, source["offset"] + source["last"]
-        )
+        last = source["offset"] + source["last"]
+        merging.move_messages(conversation_id, source["id"], -source["offset"], first, last)
         merging.move_records(source["records"], conversation_id, source["id"], -source["offset"])
         merging.move(source, source["id"], conversation_id)
         merging.revive_briefs(source)
@@ -226,10 +222,8 @@ def plan_transplant(
         roots = [id_ for id_ in in_context if not summary_ids or id_ in summary_ids]
         if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
             archive.summaries.get(unknown[0])
-            raise BadInput(
-                f"summary {unknown[0]!r} is not in the context of conversation {source_id}; "
-                "only summaries in the context can be transplanted"
-            )
+            what = f"summary {unknown[0]!r} is not in the context of conversation {source_id}"
+            raise BadInput(f"{what}; only summaries in the context can be transplanted")
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
         below = SurgeryWrites(archive).below(roots)
@@ -241,9 +235,8 @@ def plan_transplant(
         for summary in summaries:
             if (twin := there.get(_digest(summary.content, known))) is not None:
                 raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
-        places = archive.listings.message_places(
-            sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)})
-        )
+        told = {id_ for one in below for id_ in archive.summaries.message_ids(one)}
+        places = archive.listings.message_places(sorted(told))
         messages = tuple(sorted(places, key=lambda id_: places[id_]))
         carried = {id_ for ids in SurgeryWrites(archive).files_of(messages).values() for id_ in ids}
         files = tuple(sorted(archive.files.many(carried.union(*(one.file_ids for one in summaries)))))

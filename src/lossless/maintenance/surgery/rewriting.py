@@ -75,11 +75,10 @@ def _find_conflict(
         was_small, own = summary.tokens < before, size(summary.id, summary.tokens)
         if own < weight or (summary.id not in good and not was_small):
             continue
-        shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
-        if summary.id in good and (own >= before or not shrunk):
+        if summary.id in good and own >= before:
             return summary.id, summary.id
-        if shrunk:
-            return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
+        shrunk = [id_ for id_ in summary.source_ids if id_ in good]  # one of them is smaller now
+        return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
     return None
 
 
@@ -317,10 +316,8 @@ def check_summary(archive: Archive, summary_id: str, conversation_id: int) -> No
     """Raises NotFound or BadInput when a conversation does not have this summary."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
-        raise BadInput(
-            f"summary {summary_id!r} does not belong to conversation {conversation_id}: "
-            f"it belongs to conversation {found.conversation_id}"
-        )
+        what = f"summary {summary_id!r} does not belong to conversation {conversation_id}"
+        raise BadInput(f"{what}: it belongs to conversation {found.conversation_id}")
 
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
@@ -417,9 +414,8 @@ def draft_all(
         while waiting:
             target, because = waiting.pop(0)
             if not prolong():
-                yield SummaryDraft(
-                    target.id, target.depth, "", target.tokens, refusal=TAKEN, is_failed=True, is_last=True
-                )
+                blank = SummaryDraft(target.id, target.depth, "", target.tokens)
+                yield replace(blank, refusal=TAKEN, is_failed=True, is_last=True)
                 return
             made = replace(draft_summary(writer, work, target, accepted, ask), because=because)
             failures = failures + 1 if made.is_failed else 0
