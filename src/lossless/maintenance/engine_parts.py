@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.compaction.compactor import CompactionRequest, Compactor
     from lossless.compaction.plan import CompactionReason
     from lossless.compaction.run import CompactionReport
-    from lossless.compaction.summariser import DescriptionWorker, Summariser
     from lossless.files.vault import Vault
     from lossless.ingest import requests
     from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
@@ -155,7 +154,7 @@ class EngineParts:
         settings: Settings,
         complete: Callable[[Prompt], object] | None,
         clock: Callable[[], datetime],
-        summariser: Summariser | None = None,
+        summariser: summarisers.Summariser | None = None,
     ) -> None:
         if complete is not None and (not callable(complete) or iscoroutinefunction(complete)):
             raise BadInput("complete is a plain function: it takes a prompt and returns the answer, not a coroutine")
@@ -201,7 +200,7 @@ class EngineParts:
         return compactor.Compactor(self.archive, self.settings, summariser, self.clock)
 
     @cached_property
-    def describing(self) -> DescriptionWorker:
+    def describing(self) -> summarisers.DescriptionWorker:
         return summarisers.DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
 
     def load(self) -> None:

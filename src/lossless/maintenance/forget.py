@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.model.masking import CutText
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]
@@ -65,7 +64,7 @@ class ForgetRequest:
     rounds: tuple[ForgetRound, ...] = field(default=(), repr=False)
 
     @property
-    def cut(self) -> CutText:
+    def cut(self) -> masking.CutText:
         cuts = [round_ for round_ in self.rounds if not isinstance(round_, frozenset)]
         own = masking.exact_cutter(self.phrases)
         return lambda text: own(reduce(lambda rest, cut: cut(rest), cuts, text))

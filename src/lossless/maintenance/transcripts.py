@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts import bootstrap as bootstrapping
     from lossless.ingest.transcripts import entries as transcript_entries
     from lossless.ingest.transcripts import following, reading
-    from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.messages import MessageLike
@@ -155,7 +154,7 @@ class HostTranscripts(EngineGroup):
         """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
-        entries: Iterable[TranscriptLine]
+        entries: Iterable[transcript_entries.TranscriptLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report

@@ -15,7 +15,7 @@ from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.masking import FORGOTTEN, CutText
 from lossless.model.records import ContextChange
-from lossless.model.times import parse_time, row_time
+from lossless.model.times import row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
 from lossless.store.bundles import Bundle, BundleReader, BundleWriter, MessageId, RowValues, message_copy
@@ -72,11 +72,8 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: merge_plan.ImportReport
     for row in rows:
         one = dict.fromkeys((*_TEXTS, "marks", "number", "at")) | row
         marks, texts = one["marks"], [one[name] for name in _TEXTS]
-        is_valid = isinstance(marks, bytes) and marks and not len(marks) % _MARK and type(one["number"]) is int
-        try:
-            parse_time(str(one["at"]))
-        except ValueError:
-            is_valid = False
+        is_marked = isinstance(marks, bytes) and marks and not len(marks) % _MARK
+        is_valid = is_marked and type(one["number"]) is int and merge_plan.valid_time(one["at"])
         if is_valid and all(text is None or isinstance(text, str) for text in texts):
             found.setdefault((*texts, marks), one)
         else:
@@ -345,7 +342,7 @@ class Merger:
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
         keeps_places = is_new and plan.keeps_places
-        known, at = frozenset(plan.messages), str(plan.bundle.conversation["created_at"])
+        known, at, now = frozenset(plan.messages), str(plan.bundle.conversation["created_at"]), row_time(self._now)
         for page in plan.bundle.pages():
             batch = []
             for message in page:
@@ -353,7 +350,7 @@ class Merger:
                 if given in known:
                     continue
                 plan.messages[given] = given if plan.keeps_numbers else next_id + len(added)
-                at = merge_plan.first_valid_time(message["created_at"], at, self._now)
+                at = next((str(one) for one in (message["created_at"], at) if merge_plan.valid_time(one)), now)
                 added.append(plan.messages[given])
                 seq = message["seq"] if keeps_places else next_seq + len(added) - 1
                 role = known_role(message["role"])

@@ -57,10 +57,8 @@ def readable_messages(
     for stored in archive.messages.each(conversation_id, _PAGE):
         parts = stored.message.parts
         inputs = [(part.name, part.input) for part in parts if isinstance(part, ToolCall)]
-        calls = tuple(
-            (name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1))
-            for name, given in inputs
-        )
+        dump = partial(json.dumps, ensure_ascii=False, indent=1)
+        calls = tuple((name, given if isinstance(given, str) else dump(given)) for name, given in inputs)
         thoughts = tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text)
         attached = tuple(
             " ".join(filter(None, ("file", part.name, part.mime)))

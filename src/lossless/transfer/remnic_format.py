@@ -268,12 +268,9 @@ def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
         if other in depths and depths[other] != node["depth"]:
             above, source = (other, node["id"]) if depths[other] > node["depth"] else (node["id"], other)
             linked[above].append((starts[source], source))
-    return {
-        node["id"]: [source for source in node["sources"] if source in depths]
-        if node["sources"]
-        else [source for _, source in sorted(linked[node["id"]])]
-        for node in nodes
-    }
+    in_tree = {id_: [source for _, source in sorted(found)] for id_, found in linked.items()}
+    recorded = ((node["id"], node["sources"] or in_tree.get(node["id"], ())) for node in nodes)
+    return {id_: [source for source in found if source in depths] for id_, found in recorded}
 
 
 def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]) -> list[int]:

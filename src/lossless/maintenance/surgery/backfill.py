@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from lossless.compaction.plan import Pass
     from lossless.compaction.summarise import SummarySource, WrittenSummary
-    from lossless.maintenance.surgery.dissolve import UnfoldPlan
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
 
@@ -119,7 +118,7 @@ class BackfillPlan:
 
     conversation: Conversation
     passes: tuple[Pass, ...]
-    unfolded: UnfoldPlan | None = None
+    unfolded: dissolve.UnfoldPlan | None = None
     roots: int | None = None
 
     @property
