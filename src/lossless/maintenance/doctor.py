@@ -61,13 +61,7 @@ def _declared() -> dict[str, dict[str, Any]]:
 
 
 def _finding(
-    name: str,
-    id_: int | None = None,
-    ids: Sequence[str] = (),
-    *,
-    kind: str | None = None,
-    remedy: str | None = None,
-    **values: object,
+    name: str, id_: int | None = None, ids: Sequence[str] = (), *, kind: str = "", remedy: str = "", **values: object
 ) -> DoctorFinding:
     """A declared finding, about a conversation or some rows; `values` are those that its message names."""
     severity, message, usual = _declared()["findings"][name]
@@ -182,7 +176,7 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
     for owner, items in group_rows(checks.hanging(), lambda _, item: str(item)).items():
         more = ", which is" if len(items) == 1 else f" and {len(items) - 1:,} more items, which are"
         is_said = checks.were_here([item for item in items if item.startswith("msg#")])
-        yield _finding("context.hanging", owner, items, remedy=None if is_said else "rebuild", more=more)
+        yield _finding("context.hanging", owner, items, remedy="" if is_said else "rebuild", more=more)
     for id_, messages, first_id, last_id in checks.uncovered():
         if archive.context.was_cleared(id_, checks.unreachable(id_)):
             yield _finding("context.cleared", id_, messages=messages)
@@ -192,7 +186,7 @@ def _contexts(archive: Archive) -> Iterator[DoctorFinding]:
     if cycle := checks.cycle():
         yield _finding("sources.cycle", ids=cycle)
     for owner, lost in group_rows(checks.without_sources(), str).items():
-        yield _finding("sources.missing", owner, lost, remedy="rebuild" if checks.is_folded(lost) else None)
+        yield _finding("sources.missing", owner, lost, remedy="rebuild" if checks.is_folded(lost) else "")
 
 
 def _rows(archive: Archive) -> Iterator[DoctorFinding]:

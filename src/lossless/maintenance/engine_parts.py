@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from lossless.model.budget import HistoryBudget
     from lossless.recall import scope
     from lossless.settings import Settings
-    from lossless.settings.event_log import EventLog
+    from lossless.settings.event_log import EventLog, LogLevel
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
 
@@ -126,10 +126,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in zip(names, args, strict=False):
-            if name in checked:
-                check(name, value)
-        for name, value in kwargs.items():
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             if name in checked:
                 check(name, value)
         return function(*args, **kwargs)
@@ -263,18 +260,11 @@ class EngineParts:
 
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
         """Log the result of a compaction."""
-        self.log.log(
-            event,
-            "info" if report.ok else "warning",
-            conversationId=conversation_id,
-            reason=report.reason,
-            stop=report.stop,
-            summaries=len(report.summary_ids),
-            calls=report.calls,
-            tokensBefore=report.tokens_before,
-            tokensAfter=report.tokens_after,
-            historyBudget=None if report.history is None else report.history.tokens,
-        )
+        made = {"reason": report.reason, "stop": report.stop, "summaries": len(report.summary_ids)}
+        sizes: dict[str, object] = {"tokensBefore": report.tokens_before, "tokensAfter": report.tokens_after}
+        sizes["historyBudget"] = None if report.history is None else report.history.tokens
+        level: LogLevel = "info" if report.ok else "warning"
+        self.log.log(event, level, conversationId=conversation_id, **made, calls=report.calls, **sizes)
         return report
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:

@@ -170,17 +170,13 @@ def plan_prune(parts: EngineParts, choice: PruneFilter) -> PrunePlan:
 
 
 def choose_conversations(
-    held: Sequence[ConversationSize],
-    borrowed: Iterable[tuple[int, int]],
-    choice: PruneFilter,
-    live_bytes: int,
-    now: datetime,
+    held: Sequence[ConversationSize], borrowed: Iterable[tuple[int, int]], choice: PruneFilter, live: int, now: datetime
 ) -> PrunePlan:
     """The conversations that a filter selects, longest inactive first, with their sizes."""
     weights = [item.text_bytes + _ROW_BYTES * (item.messages + item.summaries + 1) for item in held]
     total = sum(weights) or 1
     weighed = zip(held, weights, strict=True)
-    sized = [replace(item, bytes=live_bytes * weight // total + item.file_bytes) for item, weight in weighed]
+    sized = [replace(item, bytes=live * weight // total + item.file_bytes) for item, weight in weighed]
     oldest = None if choice.older_than is None else now - choice.older_than
     meant = [
         item
@@ -191,7 +187,7 @@ def choose_conversations(
         and (oldest is None or (item.newest_at is not None and item.newest_at < oldest))
     ]
     unused = not_in_use({item.id for item in meant}, borrowed)
-    before = remaining = live_bytes + sum(item.file_bytes for item in held)
+    before = remaining = live + sum(item.file_bytes for item in held)
     chosen = []
     for item in meant:
         if item.id not in unused:

@@ -23,10 +23,11 @@ from lossless.store.bundles import PRUNED_TABLE, SIDE_TABLES, fit_row
 from lossless.store.rows import unpack_message
 from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
+from lossless.transfer.lossless_claw import ExportReport, TransferOptions
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import BundleReader, RowValues
@@ -174,12 +175,12 @@ def _wrong(number: int, why: str) -> BadInput:
 
 
 def export_archive(
-    archive: Archive, vault: Vault | None, target: str | Path, options: lossless_claw.TransferOptions | None = None
-) -> lossless_claw.ExportReport:
+    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
+) -> ExportReport:
     """Write an archive to one file, with its files inside or in `files_dir`; it is read back and verified."""
-    wanted = options or lossless_claw.TransferOptions()
+    wanted = options or TransferOptions()
     place = expand_path(target).absolute()
-    report = lossless_claw.ExportReport(str(place))
+    report = ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
         lossless_claw.reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
@@ -204,13 +205,9 @@ def export_archive(
 
 
 def _rows(
-    reader: BundleReader,
-    conversations: Sequence[RowValues],
-    source: PayloadCopier,
-    wanted: lossless_claw.TransferOptions,
-    report: lossless_claw.ExportReport,
+    reader: BundleReader, chosen: list[RowValues], source: PayloadCopier, wanted: TransferOptions, report: ExportReport
 ) -> Iterator[tuple[str, RowValues]]:
-    for bundle in lossless_claw.read_bundles(reader, conversations):
+    for bundle in lossless_claw.read_bundles(reader, chosen):
         number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
         for page in bundle.pages():
@@ -231,7 +228,7 @@ def _rows(
 
 
 def _file_row(
-    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: lossless_claw.ExportReport
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
 ) -> RowValues:
     data = source.read(file)
     if data is None:
@@ -274,7 +271,7 @@ def import_archive(
     source: str | Path,
     archive: Archive,
     vault: Vault | None,
-    options: lossless_claw.TransferOptions,
+    options: TransferOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Import the conversations of an archive file; nothing is written before the whole file is verified.

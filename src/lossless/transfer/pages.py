@@ -175,23 +175,19 @@ def _render(kind: PageFormat, part: str, /, **values: object) -> str:
 
 
 def _write_page(
-    write: WriteText,
-    kind: PageFormat,
-    conversation: RowValues,
-    found: Sequence[Summary],
-    messages: Iterator[ReadableMessage],
+    write: WriteText, kind: PageFormat, about: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
 ) -> int:
     put, (line, quote, _) = partial(_render, kind), _ESCAPES[kind]
-    write(put("head", title=line(_title(conversation)), style=_STYLE))
-    for name, value in _facts(conversation):
+    write(put("head", title=line(_title(about)), style=_STYLE))
+    for name, value in _facts(about):
         write(put("fact", name=line(name), value=line(value)))
     write(put("facts_end"))
     if found:
         write(put("summaries"))
     for one in found:
         span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
-        about = {"kind": one.kind, "depth": one.depth, "tokens": one.tokens, "span": span}
-        write(put("summary", id=line(one.id), text=quote(one.content), **about))
+        place = {"kind": one.kind, "depth": one.depth, "tokens": one.tokens, "span": span}
+        write(put("summary", id=line(one.id), text=quote(one.content), **place))
     write(put("messages"))
     count = 0
     for message in messages:

@@ -291,10 +291,7 @@ def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequ
 
 
 def derive_context(
-    keys: Sequence[MessageKey],
-    summaries: Sequence[RowValues],
-    hidden: Collection[object],
-    kept: Sequence[RowValues] | None,
+    keys: Sequence[MessageKey], summaries: Sequence[RowValues], hidden: set[Any], kept: Sequence[RowValues] | None
 ) -> list[RowValues]:
     """A context in which each message occurs once: the stored one with later messages, else a new one."""
     order = {key.id: n for n, key in enumerate(keys)}

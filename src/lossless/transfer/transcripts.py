@@ -138,14 +138,11 @@ class TranscriptImporter:
             advance(size)
 
     def _import_each(
-        self,
-        transcript: Transcript,
-        conversations: Iterable[tuple[str | None, Session]],
-        progress: Callable[[int], None],
+        self, transcript: Transcript, lanes: Iterable[tuple[str | None, Session]], progress: Callable[[int], None]
     ) -> Iterator[ImportOutcome]:
         """Import the conversations of a file one by one; after the last, the file counts as read."""
         archive, state, is_settled, last = self.parts.archive, transcript.state, True, None
-        for lane, session in conversations:
+        for lane, session in lanes:
             outcome = self._import_lane(transcript, lane, session, progress)
             is_settled = is_settled and outcome.is_settled
             last = outcome.conversation_id or last

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
 
-PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
+Progress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None] | None"
 
 #: No time limit: the user asked for all of it.
 _UNLIMITED = 2**53 - 1
@@ -62,7 +62,7 @@ def backfill_history(
     how: BackfillOptions,
     *,
     limit: int | None = None,
-    progress: PassProgress | None = None,
+    progress: Progress = None,
 ) -> BackfillReport:
     """Fold a history; a repeated run with the same options changes nothing, unless it is folded again from messages.
 

@@ -35,6 +35,8 @@ class Surgery(EngineGroup):
 
     backups = of_parts(EngineParts.backups)
     plan_dissolve = forward(lambda parts: parts.archive, dissolve.plan_dissolve)
+    plan_transplant = of_parts(merge.plan_transplant)
+    earlier_transplant = of_parts(merge.earlier_transplant)
     plan_merge = forward(lambda parts: parts.archive, merge.plan_merge)
     splits = forward(lambda parts: parts.archive, merge.find_splits)
     plan_undo = of_parts(dissolve.plan_undo)
@@ -49,18 +51,6 @@ class Surgery(EngineGroup):
     unfocus = of_parts(focus.unfocus)
     write_drafts = forward(lambda parts: parts.loop, rewriting.write_drafts)
     place_drafts = of_parts(rewriting.place_drafts)
-
-    def plan_transplant(
-        self, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
-    ) -> TransplantPlan:
-        """What a transplant of the summaries in a context, or of some of them, would copy."""
-        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
-        return merge.plan_transplant(self._archive, *ids, summary_ids)
-
-    def earlier_transplant(self, source: SessionRef | int, target: SessionRef | int) -> tuple[str, ...] | None:
-        """What the newest transplant between two conversations copied, unless it was undone; None without one."""
-        ids = self._parts.conversation_id(source), self._parts.conversation_id(target)
-        return merge.earlier_transplant(self._archive, *ids)
 
     def dissolve(self, summary_id: str, *, purge: bool = False) -> common.OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""

@@ -14,7 +14,7 @@ from lossless.files.media_types import storage_extension
 from lossless.maintenance.surgery import common
 from lossless.maintenance.surgery.common import BackupMaker, OperationReport, PreviewItem, applying, preview_items
 from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem, token_sum
-from lossless.model.conversations import Session
+from lossless.model.conversations import Session, SessionRef
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
@@ -77,11 +77,7 @@ def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitS
     """Sessions that were split; what was closed on purpose does not count."""
     found = []
     for (key, target), rows in groupby(SurgeryWrites(archive).splits(session_key), key=itemgetter(0, 1)):
-        group = [
-            (source, cause, messages, overlaps)
-            for _, _, source, cause, messages, overlaps in rows
-            if cause not in CLOSED_ON_PURPOSE
-        ]
+        group = [row[2:] for row in rows if row[3] not in CLOSED_ON_PURPOSE]
         if not group or Session(key=key).is_cron:
             continue
         doubts = (  # why it is not certain that these belong together
@@ -208,9 +204,10 @@ class TransplantPlan:
 
 
 def plan_transplant(
-    archive: Archive, source_id: int, target_id: int, summary_ids: Sequence[str] = ()
+    parts: EngineParts, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
 ) -> TransplantPlan:
-    """What a transplant of summaries in a context would copy; BadInput when it is there, or there is nothing."""
+    """What a transplant of the summaries in a context, or of some of them, would copy."""
+    archive, source_id, target_id = parts.archive, parts.conversation_id(source), parts.conversation_id(target)
     if source_id == target_id:
         raise BadInput("a conversation cannot be transplanted into itself")
     with archive.reading():
@@ -251,7 +248,7 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
     archive = parts.archive
     with applying(parts, "transplant", backup) as step:
         wanted, now = [str(root.id) for root in planned.roots], step.now
-        work = step.check(planned, plan_transplant(archive, planned.source_id, planned.target_id, wanted))
+        work = step.check(planned, plan_transplant(parts, planned.source_id, planned.target_id, wanted))
         operations = SurgeryWrites(archive)
         names = _copy_files(archive, parts.vault, work, now)
         operations.shift(work.target_id, len(work.message_ids))
@@ -270,10 +267,13 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
         return step.log(work.target_id, change, work.tokens_before, summary_ids=roots, detail=made | {"from": wanted})
 
 
-def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
+def earlier_transplant(
+    parts: EngineParts, source: SessionRef | int, target: SessionRef | int
+) -> tuple[str, ...] | None:
     """What the newest transplant between two conversations copied, unless it was undone; None without one."""
-    entries = common.undoable_steps(SurgeryWrites(archive).entries(target_id))
-    found = [one for one in entries if one.action == "transplant" and one.cause == f"from {source_id}"]
+    entries = common.undoable_steps(SurgeryWrites(parts.archive).entries(parts.conversation_id(target)))
+    cause = f"from {parts.conversation_id(source)}"
+    found = [one for one in entries if one.action == "transplant" and one.cause == cause]
     return tuple(found[-1].detail.get("from", ())) if found else None
 
 

@@ -531,11 +531,7 @@ def write_drafts(
 
 
 def _bridges(
-    writer: Compactor,
-    work: RewritePlan,
-    refused: Sequence[SummaryDraft],
-    good: Sequence[SummaryDraft],
-    missing: set[str],
+    writer: Compactor, work: RewritePlan, refused: list[SummaryDraft], good: list[SummaryDraft], missing: set[str]
 ) -> list[SummaryDraft]:
     """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
