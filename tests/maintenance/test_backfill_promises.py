@@ -170,7 +170,7 @@ def test_messages_that_arrive_meanwhile_do_not_matter(tmp_path: Path) -> None:
         told(engine, 24)
         engine.append(THERE, talk(4, "there"))
         split(engine)
-        copying, joining = merge.plan_transplant(engine.archive, 1, 2), merge.plan_merge(engine.archive, str(HERE.key))
+        copying, joining = engine.surgery.plan_transplant(1, 2), merge.plan_merge(engine.archive, str(HERE.key))
         for session in (HERE, THERE):
             engine.append(session, talk(3, "meanwhile"))
         done = engine.surgery.apply(copying)

@@ -63,7 +63,7 @@ def test_a_transplant_copies_the_graph_with_messages_parts_and_files(path: Path)
         engine.compact(HERE, budget=BUDGET, force=True)
         engine.append(THERE, talk(4, "there"))
         here, there = number(engine, HERE), number(engine, THERE)
-        work = merge.plan_transplant(engine.archive, here, there)
+        work = engine.surgery.plan_transplant(here, there)
         assert len(work.file_ids) == 1
         done = engine.surgery.transplant(HERE, THERE)
         prove(engine)
@@ -99,10 +99,10 @@ def test_a_transplant_twice_is_refused(path: Path) -> None:
         with pytest.raises(BadInput, match="into itself"):
             engine.surgery.transplant(HERE, HERE)
         with pytest.raises(NotFound):
-            merge.plan_transplant(engine.archive, 1, 2, ["sum_nobody"])
+            engine.surgery.plan_transplant(1, 2, ["sum_nobody"])
         engine.append(lossless.Session(key="empty"), talk(1))
         with pytest.raises(BadInput, match="no summaries"):
-            merge.plan_transplant(engine.archive, 3, 1)
+            engine.surgery.plan_transplant(3, 1)
 
 
 def test_a_transplant_of_a_text_that_names_a_file_is_not_done_twice(path: Path) -> None:
@@ -121,7 +121,7 @@ def test_a_transplant_of_a_text_that_names_a_file_is_not_done_twice(path: Path) 
         other = text.replace("data.csv", "other.csv")
         with engine.archive.writing():
             engine.archive.database.run("UPDATE summaries SET content = ? WHERE content = ?", (other, text))
-        assert merge.plan_transplant(engine.archive, number(engine, HERE), number(engine, THERE)).summary_ids
+        assert engine.surgery.plan_transplant(number(engine, HERE), number(engine, THERE)).summary_ids
 
 
 def test_nothing_is_transplanted_into_or_out_of_what_was_merged_away(path: Path) -> None:
@@ -131,9 +131,9 @@ def test_nothing_is_transplanted_into_or_out_of_what_was_merged_away(path: Path)
         engine.surgery.merge(str(HERE.key))
         for source, target in ((third, old), (active, old), (old, third)):
             with pytest.raises(BadInput, match=f"conversation {old} was merged into conversation {active}"):
-                merge.plan_transplant(engine.archive, source, target)
+                engine.surgery.plan_transplant(source, target)
         engine.undo(HERE)
-        assert merge.plan_transplant(engine.archive, old, third).summary_ids
+        assert engine.surgery.plan_transplant(old, third).summary_ids
 
 
 def test_the_preview_of_a_merge_counts_what_moves(path: Path) -> None:

@@ -194,7 +194,9 @@ def test_what_cannot_be_read_does_not_stand_in_the_way(path: Path) -> None:
         assert (done.messages, done.unreadable) == (39, ("msg#7",))
 
 
-def test_one_that_was_stopped_is_gone_on_with(path: Path) -> None:
+def test_one_that_was_stopped_is_gone_on_with(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair, "REINDEX_BATCH", 10)
+
     def stop(_: int) -> None:
         raise KeyboardInterrupt
 
@@ -202,13 +204,14 @@ def test_one_that_was_stopped_is_gone_on_with(path: Path) -> None:
         engine.append(HERE, talk(40, words=3))
         sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
         with pytest.raises(KeyboardInterrupt):
-            repair.apply_reindex(engine.archive, stop, batch=10)
+            repair.apply_reindex(engine.archive, stop)
         assert drift_of(engine) == (30, 0, 0)
         assert repair.apply_reindex(engine.archive).messages == 30
         prove(engine)
 
 
-def test_others_write_meanwhile(path: Path) -> None:
+def test_others_write_meanwhile(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(repair, "REINDEX_BATCH", 5)
     with open_engine(path) as engine, lossless.open(path, settings(), background=False) as other:
         engine.append(HERE, talk(60, words=3))
         sql(engine, "INSERT INTO message_index (message_index) VALUES ('delete-all')")
@@ -219,7 +222,7 @@ def test_others_write_meanwhile(path: Path) -> None:
 
         writer = threading.Thread(target=write)
         writer.start()
-        repair.apply_reindex(engine.archive, batch=5)
+        repair.apply_reindex(engine.archive)
         writer.join()
         assert drift_of(engine) == (0, 0, 0)
         prove(engine)

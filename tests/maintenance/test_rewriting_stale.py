@@ -16,6 +16,7 @@ from lossless.errors import ModelTimeout
 from lossless.formats.synthetic import CORRECTION, change_text, correction_line, is_correction, split_correction
 from lossless.ingest import sync as ingest
 from lossless.llm.completion import Completion
+from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery.rewriting import NOTHING_LEFT, extract_stale
 from lossless.model.context import EXTRACTIVE_MODEL, NewSummary, SummaryItem
 from tests.maintenance.surgery_kit import BUDGET, HERE, open_engine, prove, roots, rows, talk
@@ -163,7 +164,9 @@ def test_a_leaf_of_which_nothing_is_left_says_so(path: Path) -> None:
         assert not stale(engine, id_)
 
 
-def test_so_many_extracts_are_made_in_one_call_and_the_rest_in_the_next(path: Path) -> None:
+def test_so_many_extracts_are_made_in_one_call_and_the_rest_in_the_next(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with open_engine(path, condensed_min_fanout=100) as engine:
         window = with_ids(marked(80))
         id_ = folded(engine, window)
@@ -174,7 +177,8 @@ def test_so_many_extracts_are_made_in_one_call_and_the_rest_in_the_next(path: Pa
         assert len(left) > 3
         shown = [text for text in texts(engine) if text.startswith("<summary")]
         assert all("; and " in split_correction(text)[1] for text in shown)
-        assert len(extract_stale(engine.archive, id_, summariser, now, limit=2)) == 2
+        monkeypatch.setattr(rewriting, "MAX_AT_ONCE", 2)
+        assert len(extract_stale(engine.archive, id_, summariser, now)) == 2
         assert len(stale(engine, id_)) == len(left) - 2
         engine.compact(HERE, budget=BUDGET, force=True)
         assert not stale(engine, id_)

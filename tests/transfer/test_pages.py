@@ -15,7 +15,7 @@ from lossless.errors import BadInput
 from lossless.store.archive import Archive
 from lossless.testing.strategies import hostile_text
 from lossless.transfer.lossless_claw import TransferOptions
-from lossless.transfer.pages import ReadableMessage, _article, _fenced, _quoted, export_pages, file_name
+from lossless.transfer.pages import ReadableMessage, _fenced, _quoted, export_pages, file_name, render_message
 
 from . import claws
 from .claws import real
@@ -97,7 +97,8 @@ def test_pages_hold_text_only(archive: Path, tmp_path: Path) -> None:
 
 @given(text=hostile_text(), name=st.text(max_size=20))
 def test_whatever_is_said_is_text_in_the_page(text: str, name: str) -> None:
-    found = tags(_article(ReadableMessage(1, 1, "user", "now", text, (text,), ((name, text),), (text,), text)))
+    said = ReadableMessage(1, 1, "user", "now", text, (text,), ((name, text),), (text,), text)
+    found = tags(render_message("html", said))
     assert found.tags <= ALLOWED
     assert found.attributes <= {"class", "id", "open"}
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.run import is_debt_due
-from lossless.compaction.summariser import FILES_PER_ROUND, lease_name
+from lossless.compaction.run import CompactionReport, is_debt_due
+from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, lease_name
 from lossless.maintenance import doctor, repair
 from lossless.maintenance import forget as forgetting
 from lossless.maintenance import prune as pruning
@@ -14,19 +14,14 @@ from lossless.maintenance.surgery import tool_outputs
 from lossless.model.records import CompactionDebt
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.integrity import VerifyReads
+from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow, VerifyReads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lossless.compaction.run import CompactionReport
-    from lossless.compaction.summariser import DescribeReport
-    from lossless.maintenance.doctor import Examination
-    from lossless.maintenance.repair import ReindexReport
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile
     from lossless.settings.event_log import EventLog
-    from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
 
 DebtState: TypeAlias = Literal["running", "closed", "due", "waiting"]
 
@@ -51,7 +46,7 @@ class Admin(EngineGroup):
         """The event log of this engine; see `lossless.settings.event_log`."""
         return self._parts.log
 
-    def examine(self, *, ask_models: bool = False) -> Examination:
+    def examine(self, *, ask_models: bool = False) -> doctor.Examination:
         """Everything that can be wrong with the archive, each with a remedy; read-only."""
         summariser = self._parts.loop.summariser if ask_models else None
         return doctor.examine(self._archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
@@ -69,7 +64,7 @@ class Admin(EngineGroup):
         """Differences between the search index and the rows, and damaged full-text tables."""
         return repair.plan_reindex(self._archive), self._archive.checks.damaged_indexes()
 
-    def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
+    def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> repair.ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         return repair.apply_reindex(self._archive, progress, again=anew, vault=self._parts.vault)
 
@@ -138,16 +133,12 @@ class Admin(EngineGroup):
         return done
 
     def prepare_summaries(self) -> int:
-        """Write summaries in advance for all active conversations, if the setting `prepareSummaries` is on.
-
-        Returns how many were written; `lcm worker` does this besides pending compactions.
-        """
+        """Write summaries in advance for active conversations, if `prepareSummaries` is on; returns how many."""
         if not self._parts.settings.prepare_summaries:
             return 0
         ids = self._archive.guards.active_histories()
-        return sum(
-            self._parts.loop.prepare(self._parts.request(self._archive.conversations.get(id_), None)) for id_ in ids
-        )
+        requests = (self._parts.request(self._archive.conversations.get(id_), None) for id_ in ids)
+        return sum(map(self._parts.loop.prepare, requests))
 
     def describe_files(
         self,

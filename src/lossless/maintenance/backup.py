@@ -20,7 +20,7 @@ from lossless.errors import ArchiveCorrupt, ArchiveDenied, ArchiveError, Archive
 from lossless.model.paths import fsync_path, is_same_file, make_private_folder, replacing
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.database import copy_database, open_any_database, replace_database
+from lossless.store.database import Database, copy_database, open_any_database, replace_database
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import ArchiveCounts
-    from lossless.store.database import Database
 
 ROLLING = "rotate-latest"
 _LABEL = re.compile(r"[a-z0-9][a-z0-9-]{0,39}")
@@ -177,13 +176,14 @@ def restore_backup(
         files = 0 if vault is None else restore_payloads(source, vault)
     except OSError as error:
         raise _write_error(place if vault is None else vault.root, error) from error
+    report = RestoreReport(place, source, None, None, after, files)
     if not place.exists():
         _put_in_place(source, place, progress)
-        return RestoreReport(place, source, None, None, after, files)
+        return report
     try:
         database = open_any_database(str(place), PATIENCE_MS)
     except (NotAnArchive, ArchiveCorrupt):
-        return replace(_replace_damaged(source, place, after, now, progress), files=files)
+        return replace(report, previous=_replace_damaged(source, place, now, progress))
     try:
         with other_programs.exclusive_access(database):
             before = _counts(database)
@@ -195,10 +195,9 @@ def restore_backup(
     finally:
         database.close()
     if found != after:
-        raise ArchiveCorrupt(
-            f"archive {archive_path!r} does not hold what {str(source)!r} holds; see {str(previous)!r}"
-        )
-    return RestoreReport(place, source, previous, before, after, files)
+        difference = f"archive {archive_path!r} does not hold what {str(source)!r} holds"
+        raise ArchiveCorrupt(f"{difference}; see {str(previous)!r}")
+    return replace(report, previous=previous, before=before)
 
 
 def _counts(database: Database) -> ArchiveCounts | None:
@@ -218,9 +217,7 @@ def _put_in_place(source: Path, place: Path, progress: Callable[[int], None] | N
         make_backup(archive, place, replace=True, progress=progress, mode=mode)
 
 
-def _replace_damaged(
-    source: Path, place: Path, after: ArchiveCounts, now: datetime, progress: Callable[[int], None] | None
-) -> RestoreReport:
+def _replace_damaged(source: Path, place: Path, now: datetime, progress: Callable[[int], None] | None) -> Path:
     """An unreadable file is kept under another name, with its log, and replaced by the backup."""
     aside = backup_path(str(place), "damaged", now)
     try:
@@ -232,7 +229,7 @@ def _replace_damaged(
     except OSError as error:
         raise _write_error(place, error) from error
     _put_in_place(source, place, progress)
-    return RestoreReport(place, source, aside, None, after)
+    return aside
 
 
 def sweep_leftovers(target: Path) -> None:

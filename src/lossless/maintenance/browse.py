@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
-from lossless.model.conversations import Conversation, as_session
+from lossless.model.conversations import Conversation, SessionRef, as_session
 from lossless.store.archive import Archive
 from lossless.store.context import ContextItems, Summaries
-from lossless.store.conversations import Conversations
+from lossless.store.conversations import Checkpoint, Conversations
 from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import Messages
-from lossless.store.state import Guards, IngestMemory, Prompts
+from lossless.store.state import Guards, IngestMemory, IngestState, PinRow, Prompts
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
@@ -24,22 +24,10 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import CompactionDecision
     from lossless.context.run import Receipt
     from lossless.files.vault import FilePiece
+    from lossless.model import records
     from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile, StoredMessage
-    from lossless.model.records import (
-        CompactionDebt,
-        MessageRow,
-        Page,
-        PageStart,
-        StoredBrief,
-        SummaryRow,
-        SummaryShape,
-        TranscriptDecision,
-    )
     from lossless.recall.describe import Description
-    from lossless.store.conversations import Checkpoint
-    from lossless.store.state import IngestState, PinRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +37,7 @@ class PromptItem:
     id: str
     form: str
     tokens: int
-    row: MessageRow | SummaryRow | None
+    row: records.MessageRow | records.SummaryRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +53,7 @@ class PromptReport:
     items: tuple[PromptItem, ...]
     #: What precedes them: pins, and the focus brief when it replaces a summary.
     pins: tuple[PinRow, ...]
-    brief: StoredBrief | None
+    brief: records.StoredBrief | None
 
 
 class Browse(EngineGroup):
@@ -130,7 +118,7 @@ class Browse(EngineGroup):
     top_summaries = forward(lambda parts: parts.archive.listings, Listings.top_summaries)
     summaries_in_context = forward(lambda parts: parts.archive.listings, Listings.summaries_in_context)
 
-    def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
+    def graph(self, conversation_id: int) -> tuple[list[records.SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
         views, id_ = self._archive.listings, conversation_id
         return views.summary_shapes(id_), views.summary_edges(id_), views.summary_beginnings(id_)
@@ -140,12 +128,12 @@ class Browse(EngineGroup):
     def files(
         self,
         limit: int,
-        start: PageStart | None = None,
+        start: records.PageStart | None = None,
         *,
         conversation_id: int | None = None,
         since: datetime | None = None,
         before: datetime | None = None,
-    ) -> tuple[Page[StoredFile], int, int]:
+    ) -> tuple[records.Page[StoredFile], int, int]:
         """A page of stored files, newest first, of one conversation or of all; how many there are, and their bytes."""
         from lossless.store.search import SearchScope
 
@@ -201,7 +189,7 @@ class Browse(EngineGroup):
     newest_message_id = forward(lambda parts: parts.archive.messages, Messages.newest_id)
     summaries_whole = forward(lambda parts: parts.archive.summaries, Summaries.many)
 
-    def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
+    def briefs(self, conversation_id: int, limit: int) -> list[records.StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
         return self._archive.prompts.newest_briefs(conversation_id, limit)
 
@@ -231,22 +219,15 @@ class Browse(EngineGroup):
             sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
             id_ = conversation.id
             stored, pins, brief = self.context_count(id_), self.pins(id_), self.active_brief(id_)
-        known: dict[str, MessageRow | SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
+        known: dict[str, records.MessageRow | records.SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
         known |= {row.summary_id: row for row in sums}
         dropped = dict(receipt.left_out)
         read = len(included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
-        return PromptReport(
-            receipt,
-            decision,
-            stored,
-            max(0, stored - read),
-            tuple(
-                PromptItem(id_, form, tokens, known.get(id_))
-                for (id_, form), tokens in zip(receipt.included, receipt.sizes, strict=True)
-            ),
-            tuple(pin for pin in pins if f"pin_{pin.id}" not in dropped),
-            brief if brief is not None and f"covered by {brief.id}" in dropped.values() else None,
-        )
+        forms = zip(receipt.included, receipt.sizes, strict=True)
+        items = tuple(PromptItem(id_, form, tokens, known.get(id_)) for (id_, form), tokens in forms)
+        pinned = tuple(pin for pin in pins if f"pin_{pin.id}" not in dropped)
+        brief = brief if brief is not None and f"covered by {brief.id}" in dropped.values() else None
+        return PromptReport(receipt, decision, stored, max(0, stored - read), items, pinned, brief)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,12 +240,12 @@ class SessionStatus:
     context_tokens: int
     #: Seen, stored, replayed, skipped, ambiguous; last stored; blocked since when and why.
     ingest: IngestState
-    debt: CompactionDebt
+    debt: records.CompactionDebt
     last_compacted_at: datetime | None
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
-    held: tuple[TranscriptDecision, ...]
-    refused: tuple[TranscriptDecision, ...] = ()
+    held: tuple[records.TranscriptDecision, ...]
+    refused: tuple[records.TranscriptDecision, ...] = ()
     #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
     #: The conversation's share of the window, as of its last turn; None before there was one.
@@ -277,22 +258,14 @@ class SessionStatus:
         return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
 
 
-def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
-    kept = archive.guards.history(conversation.id)
-    held = [epoch for epoch in archive.transcripts.held() if epoch.conversation_id == conversation.id]
-    refused = [epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == conversation.id]
-    quarantined = archive.conversations.quarantined_of(conversation)
-    return SessionStatus(
-        conversation,
-        archive.messages.last_seq(conversation.id),
-        len(archive.context.items(conversation.id)),
-        archive.context_tokens(conversation.id),
-        archive.ingest.state(conversation.id),
-        debt,
-        archive.context.last_fold_at(conversation.id),
-        archive.transcripts.checkpoint(conversation.id),
-        tuple(held),
-        tuple(refused),
-        tuple(one.id for one in quarantined if one.archive_cause == "quarantined"),
-        None if kept is None else kept.budget,
-    )
+def session_status(archive: Archive, conversation: Conversation, debt: records.CompactionDebt) -> SessionStatus:
+    id_, kept = conversation.id, archive.guards.history(conversation.id)
+    sizes = archive.messages.last_seq(id_), len(archive.context.items(id_)), archive.context_tokens(id_)
+    last = archive.context.last_fold_at(id_), archive.transcripts.checkpoint(id_)
+    held = tuple(epoch for epoch in archive.transcripts.held() if epoch.conversation_id == id_)
+    refused = tuple(epoch for epoch in archive.transcripts.refused() if epoch.conversation_id == id_)
+    set_aside = archive.conversations.quarantined_of(conversation)
+    waiting = tuple(one.id for one in set_aside if one.archive_cause == "quarantined")
+    budget = None if kept is None else kept.budget
+    state = archive.ingest.state(id_)
+    return SessionStatus(conversation, *sizes, state, debt, *last, held, refused, waiting, budget)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping
-from datetime import UTC
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from functools import cached_property, update_wrapper, wraps
 from importlib import import_module
 from inspect import iscoroutinefunction, isfunction, signature
@@ -15,13 +15,11 @@ from zoneinfo import ZoneInfo
 
 from lossless.errors import BadInput, LosslessError, ModelError, NotFound
 from lossless.model.context import MessageItem
-from lossless.model.conversations import Conversation, SessionRef, as_session, matches_any
-from lossless.model.messages import ModelIdentity
+from lossless.model.conversations import Conversation, Session, SessionRef, as_session, matches_any
+from lossless.model.messages import Json, Message, ModelIdentity, StoredMessage
 from lossless.model.records import ContextChange
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
     from pathlib import Path
     from types import ModuleType
 
@@ -30,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.compaction.compactor import CompactionRequest, Compactor
     from lossless.compaction.plan import CompactionReason
     from lossless.compaction.run import CompactionReport
-    from lossless.compaction.summariser import DescriptionWorker, Summariser
     from lossless.files.vault import Vault
     from lossless.ingest import requests
     from lossless.ingest.requests import HistoryMatch, RequestHistory, ResentRequest, StoredHistory
@@ -39,11 +36,9 @@ if TYPE_CHECKING:
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.surgery import rewriting
     from lossless.model.budget import HistoryBudget
-    from lossless.model.conversations import Session
-    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.recall import scope
     from lossless.settings import Settings
-    from lossless.settings.event_log import EventLog
+    from lossless.settings.event_log import EventLog, LogLevel
     from lossless.store.archive import Archive
     from lossless.store.state import CacheObservation, Grant
 
@@ -131,10 +126,7 @@ def check_arguments(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        for name, value in zip(names, args, strict=False):
-            if name in checked:
-                check(name, value)
-        for name, value in kwargs.items():
+        for name, value in (*zip(names, args, strict=False), *kwargs.items()):
             if name in checked:
                 check(name, value)
         return function(*args, **kwargs)
@@ -159,7 +151,7 @@ class EngineParts:
         settings: Settings,
         complete: Callable[[Prompt], object] | None,
         clock: Callable[[], datetime],
-        summariser: Summariser | None = None,
+        summariser: summarisers.Summariser | None = None,
     ) -> None:
         if complete is not None and (not callable(complete) or iscoroutinefunction(complete)):
             raise BadInput("complete is a plain function: it takes a prompt and returns the answer, not a coroutine")
@@ -205,7 +197,7 @@ class EngineParts:
         return compactor.Compactor(self.archive, self.settings, summariser, self.clock)
 
     @cached_property
-    def describing(self) -> DescriptionWorker:
+    def describing(self) -> summarisers.DescriptionWorker:
         return summarisers.DescriptionWorker(self.archive, self.vault, self.loop.summariser, self.clock)
 
     def load(self) -> None:
@@ -268,18 +260,11 @@ class EngineParts:
 
     def logged(self, event: str, conversation_id: int, report: CompactionReport) -> CompactionReport:
         """Log the result of a compaction."""
-        self.log.log(
-            event,
-            "info" if report.ok else "warning",
-            conversationId=conversation_id,
-            reason=report.reason,
-            stop=report.stop,
-            summaries=len(report.summary_ids),
-            calls=report.calls,
-            tokensBefore=report.tokens_before,
-            tokensAfter=report.tokens_after,
-            historyBudget=None if report.history is None else report.history.tokens,
-        )
+        made = {"reason": report.reason, "stop": report.stop, "summaries": len(report.summary_ids)}
+        sizes: dict[str, object] = {"tokensBefore": report.tokens_before, "tokensAfter": report.tokens_after}
+        sizes["historyBudget"] = None if report.history is None else report.history.tokens
+        level: LogLevel = "info" if report.ok else "warning"
+        self.log.log(event, level, conversationId=conversation_id, **made, calls=report.calls, **sizes)
         return report
 
     def copy(self, label: str, progress: Callable[[int], None] | None = None, *, with_files: bool = True) -> Backup:

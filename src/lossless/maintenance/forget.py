@@ -20,14 +20,14 @@ from lossless.files.vault import OrphanFile, Vault
 from lossless.ingest.events import mask_message
 from lossless.ingest.run import ConversationWriter, PayloadPolicy
 from lossless.maintenance import backup as backups
-from lossless.maintenance.engine_parts import with_payloads
+from lossless.maintenance.engine_parts import EngineParts, with_payloads
 from lossless.maintenance.surgery.rewriting import summary_source
 from lossless.model import masking
-from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.model.conversations import as_session
+from lossless.model.context import EXTRACTIVE_MODEL, Summary
+from lossless.model.conversations import SessionRef, as_session
 from lossless.model.identity import file_id, file_ids_in, fingerprint, identity_hash, words_digest
 from lossless.model.js_json import storable_json
-from lossless.model.messages import ToolCall, ToolResult
+from lossless.model.messages import Json, Message, StoredMessage, ToolCall, ToolResult
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
 from lossless.store.archive import Archive
@@ -35,21 +35,14 @@ from lossless.store.database import drop_wal
 from lossless.store.maintenance.deletion import ArchiveRemover, DatabaseScan
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import NewMessage
-from lossless.store.state import EVERYWHERE
-from lossless.store.versions import StoredWording
+from lossless.store.state import EVERYWHERE, ForgetRound
+from lossless.store.versions import StoredWording, Version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.summariser import Summariser
-    from lossless.maintenance.engine_parts import EngineParts
-    from lossless.model.context import Summary
-    from lossless.model.conversations import SessionRef
-    from lossless.model.masking import CutText
-    from lossless.model.messages import Json, Message, StoredMessage
-    from lossless.store.state import ForgetRound
-    from lossless.store.versions import Version
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.
 ForgottenMessage: TypeAlias = tuple[bytes, int]
@@ -71,7 +64,7 @@ class ForgetRequest:
     rounds: tuple[ForgetRound, ...] = field(default=(), repr=False)
 
     @property
-    def cut(self) -> CutText:
+    def cut(self) -> masking.CutText:
         cuts = [round_ for round_ in self.rounds if not isinstance(round_, frozenset)]
         own = masking.exact_cutter(self.phrases)
         return lambda text: own(reduce(lambda rest, cut: cut(rest), cuts, text))
@@ -211,7 +204,8 @@ class _Forgetting:
         for column, name in keys:
             if name is not None and self._cut(name) is not name:
                 self._left.append(f"messages.{column}: it is the host's name of a message")
-        original = with_payloads(self._archive, self._tools.vault, stored.message, recipe)
+        restored = partial(with_payloads, self._archive, self._tools.vault)
+        original = restored(stored.message, recipe)
         if stored.id in self._whole:
             named = file_ids_in(json.dumps([recipe, stored.file_id, *(version.recipe for version in versions)]))
             fresh = masking.empty_message(replace(original, event_key=stored.message.event_key))
@@ -220,10 +214,7 @@ class _Forgetting:
         fresh = mask_message(original, self._cut) if self._wanted.cuts else original
         names = [part.name for part in fresh.parts if isinstance(part, ToolCall | ToolResult)]
         self._named += self._wanted.cuts and self._cut(text := storable_json([fresh.original, names])) is not text
-        others = [
-            (version, with_payloads(self._archive, self._tools.vault, version.message, version.recipe))
-            for version in versions
-        ]
+        others = [(version, restored(version.message, version.recipe)) for version in versions]
         made = tuple((version, mask_message(old, self._cut)) for version, old in others) if self._wanted.cuts else ()
         is_sender = stored.sender is not None and self._cut(stored.sender) is not stored.sender
         is_changed = fresh is not original or is_sender
@@ -533,10 +524,8 @@ def archive_files(archive_path: str, vault: Vault | None) -> list[Path]:
 
 def prove_absence(archive_path: str, vault: Vault | None, phrases: Sequence[str]) -> AbsenceReport:
     """Search for phrases in every file of an archive, as text, as UTF-16 and inside JSON; read-only."""
-    needles = [
-        {form.encode(name, "surrogatepass") for form in masking.phrase_forms(phrase) for name in TEXT_ENCODINGS}
-        for phrase in phrases
-    ]
+    spelled = map(masking.phrase_forms, phrases)
+    needles = [{form.encode(name, "surrogatepass") for form in forms for name in TEXT_ENCODINGS} for forms in spelled]
     traces: list[dict[str, int | str]] = []
     unreadable: list[str] = []
     files, size = archive_files(archive_path, vault), 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,10 @@ from lossless.context.run import looks_secret
 from lossless.errors import GrantError
 from lossless.formats.synthetic import EVIDENCE_CLOSE, EVIDENCE_OPEN, quoted_line
 from lossless.model.budget import budget_tokens
-from lossless.model.context import EvidenceBlock
+from lossless.model.context import EvidenceBlock, EvidenceNeed, QuoteSpan
 from lossless.model.records import EvidenceRow
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.evidence import quotation_place, quoted_again, unasked_evidence
+from lossless.recall.evidence import Evidence, quotation_place, quoted_again, unasked_evidence
 from lossless.recall.scope import Caller, resolve_scope
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.model.context import EvidenceNeed, QuoteSpan
     from lossless.model.conversations import Conversation, Session
-    from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
 _DIGEST = 12
@@ -67,26 +64,18 @@ def evidence_in_file(
         return find_evidence(archive, session, words, limit, now, in_prompt)
 
 
-@dataclass(slots=True)
 class EvidenceMemory:
     """The evidence of one conversation while one prompt is assembled: known and newly chosen."""
 
-    parts: EngineParts
-    conversation: Conversation
-    prompt: str | None = None
-    fold: int = field(init=False)
-    known: list[EvidenceBlock] = field(init=False)
-    _need: EvidenceNeed | None = None
-    _chosen: EvidenceBlock | None = None
-    #: Rows whose user message is now stored, with its id.
-    _bound: dict[int, int] = field(default_factory=dict)
-    #: Rows with quotations that have changed.
-    _changed: set[int] = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        prompts = self.parts.archive.prompts
-        self.fold = prompts.newest_fold(self.conversation.id)
-        rows = prompts.evidence(self.conversation.id, self.fold)
+    def __init__(self, parts: EngineParts, conversation: Conversation, prompt: str | None = None) -> None:
+        self.parts, self.conversation, self.prompt = parts, conversation, prompt
+        self._need: EvidenceNeed | None = None
+        self._chosen: EvidenceBlock | None = None
+        #: Rows whose user message is now stored, with its id; and rows with quotations that have changed.
+        self._bound: dict[int, int] = {}
+        self._changed: set[int] = set()
+        self.fold = parts.archive.prompts.newest_fold(conversation.id)
+        rows = parts.archive.prompts.evidence(conversation.id, self.fold)
         self.known = [block for row in rows if (block := self._block(row)) is not None]
 
     def _block(self, row: EvidenceRow) -> EvidenceBlock | None:
@@ -98,14 +87,13 @@ class EvidenceMemory:
                 return None
             if message_id is not None:
                 self._bound[row.id] = message_id
-        if not row.quotes:
-            return EvidenceBlock(message_id, "", (), row.id)
-        content = render_evidence(quoted_again(self.parts.archive, row.quotes, self.parts.here()))
-        hidden = self.parts.archive.prompts.hidden([span.message_id for span in row.quotes])
-        if hidden or _digest(content) != row.digest:
+        if row.quotes:
+            content = render_evidence(quoted_again(self.parts.archive, row.quotes, self.parts.here()))
+            hidden = self.parts.archive.prompts.hidden([span.message_id for span in row.quotes])
+            if not hidden and _digest(content) == row.digest:
+                return EvidenceBlock(message_id, content, row.quotes, row.id)
             self._changed.add(row.id)
-            return EvidenceBlock(message_id, "", (), row.id)
-        return EvidenceBlock(message_id, content, row.quotes, row.id)
+        return EvidenceBlock(message_id, "", (), row.id)
 
     def choose(self, need: EvidenceNeed, /) -> EvidenceBlock | None:
         """Evidence for the newest user message; None when nothing in the session's family matches."""

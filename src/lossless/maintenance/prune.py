@@ -5,26 +5,23 @@ from __future__ import annotations
 import os
 import re
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, BadInput, LosslessError
-from lossless.files.vault import OrphanFile, delete_orphans, vault_users
+from lossless.files.vault import OrphanFile, Vault, delete_orphans, vault_users
 from lossless.maintenance import backup
 from lossless.model.conversations import matches_any
 from lossless.store.archive import Archive
 from lossless.store.bundles import other_programs
-from lossless.store.maintenance.deletion import ArchiveRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, ConversationSize
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from datetime import datetime
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.records import ArchiveCounts
-    from lossless.store.maintenance.deletion import ConversationSize
 
 
 def files_of_other_archives(archive: Archive, vault: Vault) -> frozenset[str]:
@@ -173,19 +170,13 @@ def plan_prune(parts: EngineParts, choice: PruneFilter) -> PrunePlan:
 
 
 def choose_conversations(
-    held: Sequence[ConversationSize],
-    borrowed: Iterable[tuple[int, int]],
-    choice: PruneFilter,
-    live_bytes: int,
-    now: datetime,
+    held: Sequence[ConversationSize], borrowed: Iterable[tuple[int, int]], choice: PruneFilter, live: int, now: datetime
 ) -> PrunePlan:
     """The conversations that a filter selects, longest inactive first, with their sizes."""
     weights = [item.text_bytes + _ROW_BYTES * (item.messages + item.summaries + 1) for item in held]
     total = sum(weights) or 1
-    sized = [
-        replace(item, bytes=live_bytes * weight // total + item.file_bytes)
-        for item, weight in zip(held, weights, strict=True)
-    ]
+    weighed = zip(held, weights, strict=True)
+    sized = [replace(item, bytes=live * weight // total + item.file_bytes) for item, weight in weighed]
     oldest = None if choice.older_than is None else now - choice.older_than
     meant = [
         item
@@ -196,7 +187,7 @@ def choose_conversations(
         and (oldest is None or (item.newest_at is not None and item.newest_at < oldest))
     ]
     unused = not_in_use({item.id for item in meant}, borrowed)
-    before = remaining = live_bytes + sum(item.file_bytes for item in held)
+    before = remaining = live + sum(item.file_bytes for item in held)
     chosen = []
     for item in meant:
         if item.id not in unused:

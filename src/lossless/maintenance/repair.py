@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 from lossless.compaction.run import OPERATOR_IGNORED
 from lossless.errors import ArchiveCorrupt, BadInput, Stale
-from lossless.files.vault import locate_payload
+from lossless.files.vault import Vault, locate_payload
 from lossless.maintenance.prune import not_in_use
 from lossless.maintenance.surgery import rewriting
 from lossless.maintenance.surgery.common import applying
-from lossless.maintenance.surgery.rewriting import RewritePlan, find_marker
+from lossless.maintenance.surgery.rewriting import BrokenMarker, RewritePlan, find_marker
 from lossless.store.files import payload_digest
-from lossless.store.maintenance.deletion import ArchiveRemover
+from lossless.store.maintenance.deletion import ArchiveRemover, ConversationSize
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
@@ -23,12 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.rewriting import BrokenMarker
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.deletion import ConversationSize
     from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow
 
 #: More summaries than this, or more input than this share of a budget, need confirmation.
@@ -60,16 +57,13 @@ def plan_repair(
         wanted = list(summary_ids) or list(marks)
         if sound := [id_ for id_ in wanted if id_ not in marks]:
             rewriting.check_summary(archive, sound[0], conversation_id)
-            raise BadInput(
-                f"summary {sound[0]!r} of conversation {conversation_id} is not broken; `rewrite` can rewrite any"
-            )
+            what = f"summary {sound[0]!r} of conversation {conversation_id}"
+            raise BadInput(f"{what} is not broken; `rewrite` can rewrite any")
         place = {id_: n for n, id_ in enumerate(archive.checks.context_order(conversation_id))}
-        found = sorted(
-            rewriting.sort_by_time(archive.summaries.many(wanted)), key=lambda one: place.get(one.id, len(place))
-        )
-        targets = tuple(
-            rewriting.rewrite_target(archive, one, marks[one.id]) for one in rewriting.subtree_by_subtree(found)
-        )
+        found = rewriting.sort_by_time(archive.summaries.many(wanted))
+        found.sort(key=lambda one: place.get(one.id, len(place)))
+        ordered = rewriting.subtree_by_subtree(found)
+        targets = tuple(rewriting.rewrite_target(archive, one, marks[one.id]) for one in ordered)
         work = RewritePlan(conversation_id, targets, "repair", is_upward=True)
         debt = archive.guards.debt(conversation_id)
     doubts = []
@@ -103,20 +97,13 @@ def plan_reindex(archive: Archive) -> IndexDrift:
 
 
 def apply_reindex(
-    archive: Archive,
-    progress: Callable[[int], None] | None = None,
-    *,
-    again: bool = False,
-    batch: int = REINDEX_BATCH,
-    vault: Vault | None = None,
+    archive: Archive, progress: Callable[[int], None] | None = None, *, again: bool = False, vault: Vault | None = None
 ) -> ReindexReport:
-    """Add missing index rows and remove orphaned ones; with `anew`, or when it is damaged, rebuild all.
+    """Correct the index, or rebuild all of it (`again`, or when it is damaged), in steps that the next run continues.
 
-    Each step is its own transaction, so others can write meanwhile. An interrupted run is continued by the next.
-    lossless-claw's own search tables are completed, too; rows of other programs and of older versions get their
-    digests, and so do payloads with their vault.
+    lossless-claw's own search tables are completed, too; rows and payloads of other programs get their digests.
     """
-    advance = progress or (lambda _: None)
+    advance, batch = progress or (lambda _: None), REINDEX_BATCH
     unreadable: set[int] = set()
 
     def stepwise(step: Callable[[int], int]) -> int:
@@ -136,7 +123,7 @@ def apply_reindex(
         archive.index.renew_upstream()
     dropped = stepwise(archive.index.drop_gone) + stepwise(archive.versions.drop_gone)
     stepwise(archive.versions.refill)
-    messages = sum(_fill(archive, batch, advance, unreadable, passages=passages) for passages in (False, True))
+    messages = sum(_fill(archive, advance, unreadable, passages=passages) for passages in (False, True))
     stale = plan_reindex(archive).stale_summaries
     for start in range(0, len(stale), batch):
         with archive.writing():
@@ -162,11 +149,11 @@ def apply_reindex(
     return ReindexReport(messages, len(stale) + behind.unindexed_summaries, dropped, ids)
 
 
-def _fill(archive: Archive, batch: int, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
+def _fill(archive: Archive, advance: Callable[[int], None], unreadable: set[int], *, passages: bool) -> int:
     filled = after = 0
     while True:
         with archive.writing():
-            ids = archive.index.lost(after, passages=passages, limit=batch)
+            ids = archive.index.lost(after, passages=passages, limit=REINDEX_BATCH)
             if not ids:
                 return filled
             found = archive.readable(ids)
@@ -286,10 +273,7 @@ def deletable(archive: Archive, filter_id: str, now: datetime) -> set[int]:
 
 
 def apply_clean(parts: EngineParts, plan: CleanPlan, *, vacuum: bool = False) -> CleanReport:
-    """Delete what a filter selects, after a backup.
-
-    No broken reference may be left; files stay for `lcm files gc`.
-    """
+    """Delete what a filter selects, after a backup; no broken reference may be left. Files stay for `lcm files gc`."""
     archive, copy = parts.archive, None
     if plan.conversations:
         with applying(parts, "doctor-clean") as step:
@@ -332,7 +316,6 @@ def apply_close_debt(parts: EngineParts, debt: PendingCompactionRow) -> Path | N
     """Close a pending compaction without running it; returns the backup made before."""
     with applying(parts, "maintenance") as step:
         if not parts.archive.checks.close_debt(debt.conversation_id, debt.revision, OPERATOR_IGNORED, step.now):
-            raise Stale(
-                f"the pending compaction of conversation {debt.conversation_id} changed since it was listed; list again"
-            )
+            what = f"the pending compaction of conversation {debt.conversation_id}"
+            raise Stale(f"{what} changed since it was listed; list again")
         return step.backup

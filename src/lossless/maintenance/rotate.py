@@ -29,30 +29,25 @@ from lossless.ingest import events as host_filters
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.sessions import PROGRAM_NAMES, imported_from, kind_by_folder
 from lossless.ingest.transcripts import openclaw
-from lossless.ingest.transcripts.entries import BadLine, entry_id_of, message_body
-from lossless.ingest.transcripts.following import newest_generation, renumber_lines, with_generation
+from lossless.ingest.transcripts.entries import BadLine, RecordPosition, entry_id_of, message_body
+from lossless.ingest.transcripts.following import TranscriptReport, newest_generation, renumber_lines, with_generation
 from lossless.ingest.transcripts.reading import EntryTree, first_records, kind_of_head, open_transcript
 from lossless.ingest.transcripts.records import read_lines_of
 from lossless.maintenance.backup import ROLLING, sweep_leftovers
-from lossless.maintenance.engine_parts import EngineGroup
-from lossless.maintenance.surgery.tool_outputs import TranscriptGcReport, plan_replacements
+from lossless.maintenance.engine_parts import EngineGroup, EngineParts
+from lossless.maintenance.surgery.tool_outputs import EntryReplacement, TranscriptGcReport, plan_replacements
 from lossless.model.context import MessageItem, fresh_tail_start
 from lossless.model.identity import fingerprint, identity_hash
 from lossless.model.js_json import compact_json
-from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.messages import GENERATED_ID_PREFIX, JsonObject, Message, Role
 from lossless.model.paths import expand_path, file_size, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import RecordPosition
-    from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.tool_outputs import EntryReplacement
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, SessionRef
-    from lossless.model.messages import JsonObject, Message, Role
     from lossless.settings.event_log import LogLevel
     from lossless.store.archive import Archive
 
@@ -229,10 +224,8 @@ def rotate_transcript(
 ) -> RotateReport:
     """Rewrite a transcript to its tail, or say why not; the archive keeps everything either way.
 
-    `reconcile` imports the transcript and `compact` folds what is outside the tail; a returned text is the reason for a
-    refusal. `backup` copies the archive. `unstored` says why a message is not safely stored. `keep` stores what leaves
-    the file and is not a message of the archive: host records, abandoned branches. `checkpoint` records the new file as
-    read and returns its size.
+    `reconcile` imports it, `compact` folds what is outside the tail, `unstored` names what is not safely stored: each
+    may return a reason for a refusal. `keep` stores what leaves the file and is no message of the archive.
     """
     look = plan_rotation(path, tail_count)
     if look.reason is not None:
@@ -357,8 +350,7 @@ def _digest(record: JsonObject) -> bytes:
 def why_unstored(archive: Archive, conversation_id: int, messages: Iterable[RecordedMessage]) -> str | None:
     """Names a message of a transcript that a conversation does not have, by entry id, else by text.
 
-    What ingest never stores as a message, such as a host's own notes, does not count. A conversation that was imported
-    from another program refuses as a whole.
+    What ingest never stores does not count. A conversation that came from another program refuses as a whole.
     """
     if (kind := imported_from(archive.conversations.get(conversation_id).session)) is not None:
         return foreign_kind_reason(kind)
@@ -549,10 +541,8 @@ class Rotation(EngineGroup):
         return settings.auto_rotate_session_files_size_bytes, mode if enabled else "off"
 
     def _candidates(self, indexed: Iterable[IndexedSession]) -> list[RotationCandidate]:
-        followed = {
-            os.path.realpath(path): self._archive.conversations.get(id_)
-            for id_, path, *_ in self._archive.transcripts.tracked()
-        }
+        tracked = self._archive.transcripts.tracked()
+        followed = {os.path.realpath(path): self._archive.conversations.get(id_) for id_, path, *_ in tracked}
         found: dict[Path, RotationCandidate] = {}
         for key, session_id, path in indexed:
             conversation = followed.get(os.path.realpath(path))

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from lossless.errors import BadInput, LosslessError
 from lossless.maintenance.engine_parts import EngineGroup, LazyModule, forward
-from lossless.model.conversations import as_session
-from lossless.store.conversations import Conversations, TranscriptRecords
+from lossless.model.conversations import Conversation, Session, SessionRef, as_session
+from lossless.store.conversations import Checkpoint, Conversations, TranscriptRecords
 from lossless.store.database import only
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.compaction.plan import Pass
     from lossless.compaction.run import CompactionReport
     from lossless.compaction.summarise import WrittenSummary
@@ -25,13 +23,10 @@ if TYPE_CHECKING:
     from lossless.ingest.transcripts import bootstrap as bootstrapping
     from lossless.ingest.transcripts import entries as transcript_entries
     from lossless.ingest.transcripts import following, reading
-    from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import BootstrapRequest, PathSurvey, TranscriptReport
     from lossless.ingest.transcripts.reading import Transcript
-    from lossless.model.conversations import Conversation, Session, SessionRef
     from lossless.model.messages import MessageLike
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
-    from lossless.store.conversations import Checkpoint
 else:
     bootstrapping = LazyModule("lossless.ingest.transcripts.bootstrap")
     following = LazyModule("lossless.ingest.transcripts.following")
@@ -145,9 +140,8 @@ class HostTranscripts(EngineGroup):
         before = None if found is None else self._archive.transcripts.checkpoint(found.id)
         if isinstance(transcript, str | os.PathLike):
             place = Path(transcript).absolute()
-            resumed = (
-                bootstrapping.resume(asked, place) if kind is None and not asked.accept and not asked.again else None
-            )
+            may_resume = kind is None and not asked.accept and not asked.again
+            resumed = bootstrapping.resume(asked, place) if may_resume else None
             if resumed is not None:
                 return self._with_grown(asked, resumed, place, before)
             transcript = reading.open_transcript(place, kind)
@@ -160,7 +154,7 @@ class HostTranscripts(EngineGroup):
         """Update messages that were read before they were finished: of a whole transcript, or of appended bytes."""
         if report.conversation_id is None or report.status not in ("stored", "up to date"):
             return report
-        entries: Iterable[TranscriptLine]
+        entries: Iterable[transcript_entries.TranscriptLine]
         if isinstance(read, Path):
             if before is None or report.replayed <= report.stamped:
                 return report
@@ -220,10 +214,7 @@ class HostTranscripts(EngineGroup):
         return self._archive.transcripts.checkpoint(self._parts.conversation_id(session))
 
     def accept(self, session: SessionRef | int, path: str) -> TranscriptReport:
-        """Accept a transcript that was held or refused: its quarantined conversation becomes its session's.
-
-        The active one, unless the session's conversation at that time has been closed since.
-        """
+        """Accept a held or refused transcript: its conversation becomes active, if the former one still is."""
         archive, conversation = self._archive, self._parts.conversation(session)
         epoch = self._waiting(conversation, path, [*archive.transcripts.held(), *archive.transcripts.refused()])
         if (reason := self._parts.no_writes(conversation)) is not None:

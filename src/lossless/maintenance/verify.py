@@ -5,32 +5,31 @@ from __future__ import annotations
 import json
 from collections import Counter
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restore_message
-from lossless.files.vault import find_damage, payload_reader
+from lossless.files.vault import Vault, find_damage, payload_reader
 from lossless.model.identity import fingerprint, identity_hash, words_digest
 from lossless.model.js_json import storable_text
-from lossless.model.messages import ToolResult
+from lossless.model.messages import Json, Message, StoredMessage, ToolResult
 from lossless.store import migrate
 from lossless.store.maintenance.deletion import ArchiveRemover
-from lossless.store.maintenance.integrity import Severity, VerificationProblem, WordTotals
+from lossless.store.maintenance.integrity import DerivedValues, Severity, VerificationProblem, WordTotals
 from lossless.store.messages import index_digest, indexed_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.files.vault import Vault
-    from lossless.model.messages import Json, Message, StoredMessage
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.integrity import DerivedValues
     from lossless.store.versions import Version
 
 _PAGE = 500
 _LATER = "that is recorded when the archive is opened for writing"
-_NOT_INDEXED = "not indexed yet; `lcm doctor reindex --apply` does it"
+_ANEW = "`lcm doctor reindex --apply`"
+_NOT_INDEXED = f"not indexed yet; {_ANEW} does it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +72,7 @@ def verify_archive(
             ("schema", "database", _schema(archive)),
             ("forgetting", "archive_state", _half_forgotten(archive)),
             ("index", "messages_fts", _upstream_index(archive)),
-            ("index", "database", _not_finding(archive)),
+            ("index", "database", _damaged_indexes(archive)),
             ("shrink", "summaries", _shrinking(archive)),
             ("reachable", "context_items", _reachability(archive)),
             ("files", "large_files", _files(archive, vault)),
@@ -120,10 +119,15 @@ def _messages_and_summaries(
             yield from _found("index", table, archive.checks.index_totals(table, totals))
 
 
+def _problem(place: str, id_: object, detail: str, severity: Severity = "error") -> VerificationProblem:
+    """A problem in a place: its check and its table."""
+    check, _, table = place.partition(" ")
+    return VerificationProblem(check, table, str(id_), detail, severity)
+
+
 def _digests(archive: Archive) -> Iterator[VerificationProblem]:
     for id_ in archive.row_digests.changed_messages():
-        detail = "the message, or one of its parts, differs from what was written"
-        yield VerificationProblem("digests", "messages", str(id_), detail)
+        yield _problem("digests messages", id_, "the message, or one of its parts, differs from what was written")
     for table, key, detail in archive.row_digests.changed_rows():
         problem = VerificationProblem("digests", table, key, detail)
         yield _rewritten(archive, problem, json.loads(key)[0]) if table == "summaries" else problem
@@ -139,19 +143,18 @@ def _rewritten(archive: Archive, problem: VerificationProblem, summary_id: str) 
 
 def _schema(archive: Archive) -> Iterator[VerificationProblem]:
     for table in migrate.missing_tables(archive.database)[0]:
-        yield VerificationProblem("schema", table, "", "the table is missing")
+        yield _problem(f"schema {table}", "", "the table is missing")
     if reason := migrate.why_refused(archive.database):
-        yield VerificationProblem("schema", "lcm_migration_state", "", f"{reason}: it can be read but not written")
+        yield _problem("schema lcm_migration_state", "", f"{reason}: it can be read but not written")
 
 
 def _half_forgotten(archive: Archive) -> Iterator[VerificationProblem]:
     """An interrupted forget: rows have lost their text, but payloads and free pages may still have it."""
     if (paths := ArchiveRemover(archive).pending) is not None:
         files = f" and payloads ({len(paths):,})" if paths else ""
-        detail = (
-            f"a forget was interrupted: free pages{files} may contain its words; any `lcm forget --apply` completes it"
-        )
-        yield VerificationProblem("forgetting", "archive_state", "forgetting", detail, "warning")
+        left = f"a forget was interrupted: free pages{files} may contain its words"
+        detail = f"{left}; any `lcm forget --apply` completes it"
+        yield _problem("forgetting archive_state", "forgetting", detail, "warning")
 
 
 def _check_messages(
@@ -165,7 +168,7 @@ def _check_messages(
             try:
                 stored[derived.message_id] = archive.messages.get(derived.message_id)
             except ArchiveCorrupt as error:
-                yield VerificationProblem("original", "message_extras", str(derived.message_id), str(error))
+                yield _problem("original message_extras", derived.message_id, str(error))
     recipes = archive.context.recipes(list(stored))
     for derived in page:
         message = stored.get(derived.message_id)
@@ -188,20 +191,20 @@ def _found(check: str, table: str, found: Iterable[VerificationProblem]) -> Iter
 
 
 def _check_message(stored: StoredMessage, derived: DerivedValues) -> Iterator[VerificationProblem]:
-    id_, message = str(stored.id), stored.message
+    id_, message = stored.id, stored.message
     if derived.identity and derived.identity != identity_hash(message.role, message.content):
-        yield VerificationProblem("identity", "messages", id_, "its identity does not match its text", "warning")
+        yield _problem("identity messages", id_, "its identity does not match its text", "warning")
     is_indexed = derived.fingerprint is not None and derived.digest is not None
     if not _has_same_output(message):
-        detail = "the output in its part is not the one in its text"
-        yield VerificationProblem("parts", "message_parts", id_, detail, "error" if is_indexed else "warning")
+        severity: Severity = "error" if is_indexed else "warning"
+        yield _problem("parts message_parts", id_, "the output in its part is not the one in its text", severity)
     if not is_indexed:
-        yield VerificationProblem("index", "message_extras", id_, _NOT_INDEXED, "warning")
+        yield _problem("index message_extras", id_, _NOT_INDEXED, "warning")
         return
     if derived.indexed != index_digest(indexed_text(message.content, message)):
-        yield VerificationProblem("index", "messages", id_, "its indexed text differs from its text")
+        yield _problem("index messages", id_, "its indexed text differs from its text")
     if derived.fingerprint != fingerprint(message):
-        yield VerificationProblem("parts", "message_parts", id_, "its parts do not agree with what was stored")
+        yield _problem("parts message_parts", id_, "its parts do not agree with what was stored")
     if message.body is not None:
         yield from _check_original(stored)
 
@@ -226,8 +229,7 @@ def _check_intercepted(
     if isinstance(original, VerificationProblem):
         yield original
     elif derived.fingerprint != fingerprint(original):
-        detail = "with its file restored it differs from what was stored"
-        yield VerificationProblem("parts", "message_parts", str(stored.id), detail)
+        yield _problem("parts message_parts", stored.id, "with its file restored it differs from what was stored")
 
 
 def _restored(
@@ -236,29 +238,25 @@ def _restored(
     try:
         return restore_message(message, recipe, payload_reader(archive.files.many, vault), formats.decode)
     except (NotFound, ArchiveError, BadInput) as error:  # a newer version wrote a recipe that this one cannot read
-        detail = f"its original cannot be rebuilt: {error}"
-        return VerificationProblem("files", "large_files", name, detail, "warning")
+        return _problem("files large_files", name, f"its original cannot be rebuilt: {error}", "warning")
 
 
 def _versions(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
     """Earlier and reduced wordings: each can be rebuilt, has the stored text, and is findable."""
-    whole: list[tuple[int, str]] = []
-    totals, is_right = WordTotals(), True
-    for version in archive.versions.each():
-        if isinstance(version, ArchiveCorrupt):
-            yield VerificationProblem("versions", "message_versions", "", str(version))
-            is_right = False
-            continue
-        yield from _check_version(archive, version, vault)
-        if version.is_whole:
-            whole.append((version.id, version.indexed))
-        if len(whole) == _PAGE:
-            found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
-            is_right, whole = is_right and not found, []
-            yield from found
-    found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
-    yield from found
-    if is_right and not found:
+    totals, is_right, versions = WordTotals(), True, iter(archive.versions.each())
+    while page := list(islice(versions, _PAGE)):
+        for version in page:
+            if isinstance(version, ArchiveCorrupt):
+                yield _problem("versions message_versions", "", str(version))
+                is_right = False
+            else:
+                yield from _check_version(archive, version, vault)
+        kept = [one for one in page if not isinstance(one, ArchiveCorrupt)]
+        whole = [(one.id, one.indexed) for one in kept if one.is_whole]
+        found = list(_found("index", "version_index", archive.checks.version_rows(whole, totals)))
+        is_right = is_right and not found
+        yield from found
+    if is_right:
         yield from _found("index", "version_index", archive.checks.index_totals("version_index", totals))
 
 
@@ -273,7 +271,7 @@ def _check_version(archive: Archive, version: Version, vault: Vault | None) -> I
             return
         original = restored
     if version.digest != words_digest(original):
-        yield VerificationProblem("versions", "message_versions", name, "its text is not the stored one")
+        yield _problem("versions message_versions", name, "its text is not the stored one")
 
 
 def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
@@ -281,36 +279,31 @@ def _check_original(stored: StoredMessage) -> Iterator[VerificationProblem]:
     try:
         again = formats.decode(message.original, message.format)
     except BadInput as error:
-        yield VerificationProblem("original", "message_extras", str(stored.id), f"its original cannot be read: {error}")
+        yield _problem("original message_extras", stored.id, f"its original cannot be read: {error}")
         return
     if stored.file_id is None and (again.role, storable_text(again.content)) != (message.role, message.content):
-        detail = "its original does not agree with its content"
-        yield VerificationProblem("original", "message_extras", str(stored.id), detail)
+        yield _problem("original message_extras", stored.id, "its original does not agree with its content")
 
 
-def _not_finding(archive: Archive) -> Iterator[VerificationProblem]:
+def _damaged_indexes(archive: Archive) -> Iterator[VerificationProblem]:
     for table in archive.checks.damaged_indexes():
-        detail = "it does not find what it should; `lcm doctor reindex --apply` rebuilds it"
-        yield VerificationProblem("index", table, "", detail)
+        yield _problem(f"index {table}", "", f"it does not find what it should; {_ANEW} rebuilds it")
 
 
 def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
     """lossless-claw's search tables: some missing rows are no loss here, but all of them are."""
     emptied = archive.index.emptied_upstream()
     for table in emptied:
-        detail = (
-            "it has lost all its rows, and lossless-claw finds nothing; `lcm doctor reindex --apply` fills it again"
-        )
-        yield VerificationProblem("index", table, "", detail)
+        detail = f"it has lost all its rows, and lossless-claw finds nothing; {_ANEW} fills it again"
+        yield _problem(f"index {table}", "", detail)
     if not emptied and (count := archive.index.count_upstream_lost()):
-        detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` adds them"
-        yield VerificationProblem("index", "messages_fts", "", detail, "warning")
+        detail = f"lossless-claw's own search tables lack {count:,} rows; {_ANEW} adds them"
+        yield _problem("index messages_fts", "", detail, "warning")
 
 
 def _shrinking(archive: Archive) -> Iterator[VerificationProblem]:
-    for summary_id, model in archive.checks.not_smaller():
-        detail = f"it is no smaller than its sources (written by {model!r})"
-        yield VerificationProblem("shrink", "summaries", summary_id, detail, "warning")
+    for id_, model in archive.checks.not_smaller():
+        yield _problem("shrink summaries", id_, f"it is no smaller than its sources (written by {model!r})", "warning")
 
 
 def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
@@ -319,16 +312,15 @@ def _reachability(archive: Archive) -> Iterator[VerificationProblem]:
         where, ids = f"conversation {conversation_id}", archive.checks.unreachable(conversation_id)
         if ids and archive.context.was_cleared(conversation_id, ids):
             detail = f"{where}: {len(ids):,} messages left when lossless-claw handled `/new`; {_LATER}"
-            yield VerificationProblem("reachable", "messages", str(ids[0]), detail, "warning")
+            yield _problem("reachable messages", ids[0], detail, "warning")
         else:
             detail = f"{where}: it is neither in the context, nor below a summary in it, nor hidden"
-            yield from (VerificationProblem("reachable", "messages", str(id_), detail) for id_ in ids)
-        for message_id in archive.checks.covered_twice(conversation_id):
-            detail = f"{where}: the context holds it more than once"
-            yield VerificationProblem("reachable", "context_items", str(message_id), detail, twice)
+            yield from (_problem("reachable messages", id_, detail) for id_ in ids)
+        for id_ in archive.checks.covered_twice(conversation_id):
+            yield _problem("reachable context_items", id_, f"{where}: the context holds it more than once", twice)
 
 
 def _files(archive: Archive, vault: Vault | None) -> Iterator[VerificationProblem]:
     for file in archive.checks.file_places():
         if detail := find_damage(file.id, file.place, file.size, file.is_proven_by, vault):
-            yield VerificationProblem("files", "large_files", file.id, detail)
+            yield _problem("files large_files", file.id, detail)

@@ -9,6 +9,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -17,31 +18,16 @@ from lossless.errors import ArchiveCorrupt, ArchiveDenied, BadInput
 from lossless.files.vault import Vault
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
-from lossless.store.bundles import (
-    CONTEXT_COLUMNS,
-    CONVERSATION_COLUMNS,
-    EXTRA_COLUMNS,
-    KEY_COLUMNS,
-    MESSAGE_COLUMNS,
-    PRUNED_TABLE,
-    SIDE_TABLES,
-    SUMMARY_COLUMNS,
-    Bundle,
-    MessageKey,
-    fit_row,
-    is_stale_mark,
-    is_version,
-    message_key,
-    part_rows,
-    select_pruned,
-)
+from lossless.store import bundles
+from lossless.store.bundles import PRUNED_TABLE, SIDE_TABLES, fit_row
 from lossless.store.rows import unpack_message
 from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
+from lossless.transfer.lossless_claw import ExportReport, TransferOptions
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     from lossless.store.archive import Archive
     from lossless.store.bundles import BundleReader, RowValues
@@ -53,7 +39,7 @@ VERSION = 1
 #: The types of lines, in their order in a block.
 TYPES = ("conversation", "message", "summary", "context_items", *SIDE_TABLES, "focus_brief_sources", "former_summaries")
 _ORDER = {name: n for n, name in enumerate(TYPES)}
-_NO_MESSAGE = dict.fromkeys((*MESSAGE_COLUMNS, *EXTRA_COLUMNS))
+_NO_MESSAGE = dict.fromkeys((*bundles.MESSAGE_COLUMNS, *bundles.EXTRA_COLUMNS))
 _ID = (int, str)
 _FIELDS: dict[str, dict[str, tuple[type, ...]]] = {
     "conversation": {"conversation_id": _ID, "session_id": (str, type(None)), "created_at": (str,), "active": (int,)},
@@ -178,9 +164,9 @@ def _check_line(values: dict[str, Any], number: int) -> None:
     for part in values.get("parts", ()):
         if not isinstance(part, dict) or not isinstance(part.get("ordinal"), int) or "part_type" not in part:
             raise _wrong(number, "one of its parts has no ordinal or no type")
-    if not all(map(is_stale_mark, values.get("stale", ()))):
+    if not all(map(bundles.is_stale_mark, values.get("stale", ()))):
         raise _wrong(number, "what changed below it is of the wrong kind")
-    if not all(isinstance(one, dict) and is_version(one) for one in values.get("versions", ())):
+    if not all(isinstance(one, dict) and bundles.is_version(one) for one in values.get("versions", ())):
         raise _wrong(number, "one of its versions has a field of the wrong kind")
 
 
@@ -189,12 +175,12 @@ def _wrong(number: int, why: str) -> BadInput:
 
 
 def export_archive(
-    archive: Archive, vault: Vault | None, target: str | Path, options: lossless_claw.TransferOptions | None = None
-) -> lossless_claw.ExportReport:
+    archive: Archive, vault: Vault | None, target: str | Path, options: TransferOptions | None = None
+) -> ExportReport:
     """Write an archive to one file, with its files inside or in `files_dir`; it is read back and verified."""
-    wanted = options or lossless_claw.TransferOptions()
+    wanted = options or TransferOptions()
     place = expand_path(target).absolute()
-    report = lossless_claw.ExportReport(str(place))
+    report = ExportReport(str(place))
     source = PayloadCopier(None, () if vault is None else vault.roots)
     with (
         lossless_claw.reading_sessions(archive, wanted.sessions, report.warnings) as (reader, conversations),
@@ -202,20 +188,15 @@ def export_archive(
     ):
         counts: Counter[str] = Counter()
         digest = hashlib.sha256()
+        now, by = state_time(datetime.now(UTC)), f"lossless {__version__}"
         with temporary.open("wb") as file:
-            about = {
-                "version": VERSION,
-                "createdAt": state_time(datetime.now(UTC)),
-                "writtenBy": f"lossless {__version__}",
-            }
-            first = archive_line(FORMAT, about)
-            digest.update(first)
-            file.write(first)
-            for type_, values in _rows(reader, conversations, source, wanted, report):
+            head = [(FORMAT, {"version": VERSION, "createdAt": now, "writtenBy": by})]
+            for type_, values in chain(head, _rows(reader, conversations, source, wanted, report)):
                 line = archive_line(type_, values)
                 digest.update(line)
                 file.write(line)
-                counts[type_] += 1
+                if type_ != FORMAT:
+                    counts[type_] += 1
             file.write(archive_line("end", {"counts": dict(counts), "sha256": digest.hexdigest()}))
         found = survey_archive(temporary)
         if (found.digest, found.counts) != (digest.hexdigest(), counts) or counts["message"] != report.messages:
@@ -224,13 +205,9 @@ def export_archive(
 
 
 def _rows(
-    reader: BundleReader,
-    conversations: Sequence[RowValues],
-    source: PayloadCopier,
-    wanted: lossless_claw.TransferOptions,
-    report: lossless_claw.ExportReport,
+    reader: BundleReader, chosen: list[RowValues], source: PayloadCopier, wanted: TransferOptions, report: ExportReport
 ) -> Iterator[tuple[str, RowValues]]:
-    for bundle in lossless_claw.read_bundles(reader, conversations):
+    for bundle in lossless_claw.read_bundles(reader, chosen):
         number = bundle.conversation["conversation_id"]
         yield "conversation", bundle.conversation
         for page in bundle.pages():
@@ -251,7 +228,7 @@ def _rows(
 
 
 def _file_row(
-    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: lossless_claw.ExportReport
+    file: RowValues, conversation_id: int, source: PayloadCopier, folder: str | None, report: ExportReport
 ) -> RowValues:
     data = source.read(file)
     if data is None:
@@ -270,7 +247,7 @@ def _original(message: RowValues) -> object:
     """The original message, where content and parts are not all of it; for readers, not for import."""
     if message["skeleton"] is None:
         return None
-    texts = message["role"], message["content"], message["token_count"], part_rows(message)
+    texts = message["role"], message["content"], message["token_count"], bundles.part_rows(message)
     try:
         return unpack_message(*texts, message["skeleton"], message["format"], None).original
     except ValueError:  # damaged, as `lcm verify` reports: the columns are exported unchanged
@@ -294,7 +271,7 @@ def import_archive(
     source: str | Path,
     archive: Archive,
     vault: Vault | None,
-    options: lossless_claw.TransferOptions,
+    options: TransferOptions,
     checked: ArchiveSurvey | None = None,
 ) -> ImportReport:
     """Import the conversations of an archive file; nothing is written before the whole file is verified.
@@ -316,29 +293,28 @@ def import_archive(
         if not options.sessions or lossless_claw.session_names(conversation) & options.sessions:
             merger.add(_bundle(place, block))
     pruned = [extra_row(PRUNED_TABLE, values) for _, values in block_lines(place, found.pruned or (0, 0))]
-    merger.finish(select_pruned(pruned, options.sessions))
-    merger.report.warnings += lossless_claw.unknown_session_warnings(
-        map(lossless_claw.session_names, conversations), options.sessions
-    )
+    merger.finish(bundles.select_pruned(pruned, options.sessions))
+    names = map(lossless_claw.session_names, conversations)
+    merger.report.warnings += lossless_claw.unknown_session_warnings(names, options.sessions)
     return merger.report
 
 
-def _bundle(path: Path, block: ConversationBlock) -> Bundle:
+def _bundle(path: Path, block: ConversationBlock) -> bundles.Bundle:
     conversation: RowValues = {}
-    keys: list[MessageKey] = []
+    keys: list[bundles.MessageKey] = []
     summaries: list[RowValues] = []
     tables: dict[str, list[RowValues]] = {}
     for type_, values in block_lines(path, block):
         if type_ == "conversation":
-            conversation = dict.fromkeys(CONVERSATION_COLUMNS) | fit_row(restore_row(values))
+            conversation = dict.fromkeys(bundles.CONVERSATION_COLUMNS) | fit_row(restore_row(values))
         elif type_ == "message":
-            keys.append(message_key(fit_row({name: values.get(name) for name in KEY_COLUMNS})))
+            keys.append(bundles.message_key(fit_row({name: values.get(name) for name in bundles.KEY_COLUMNS})))
         elif type_ == "summary":
-            summaries.append(dict.fromkeys(SUMMARY_COLUMNS) | fit_row(restore_row(values)))
+            summaries.append(dict.fromkeys(bundles.SUMMARY_COLUMNS) | fit_row(restore_row(values)))
         else:
             tables.setdefault(type_, []).append(extra_row(type_, values))
-    context = [dict.fromkeys(CONTEXT_COLUMNS) | item for item in tables.pop("context_items", [])]
-    return Bundle(conversation, keys, lambda: _pages(path, block), summaries, context, tables)
+    context = [dict.fromkeys(bundles.CONTEXT_COLUMNS) | item for item in tables.pop("context_items", [])]
+    return bundles.Bundle(conversation, keys, lambda: _pages(path, block), summaries, context, tables)
 
 
 def _pages(path: Path, block: ConversationBlock) -> Iterator[list[RowValues]]:

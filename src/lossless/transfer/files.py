@@ -19,14 +19,13 @@ from lossless.files.vault import Vault
 from lossless.model.messages import StoredFile
 from lossless.model.paths import create_private_file, expand_path, fsync_path, is_same_file, make_private_folder
 from lossless.model.times import parse_time
-from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, fit_row, fit_scalars
+from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, RowValues, fit_row, fit_scalars
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import RowValues
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.merge_plan import ImportReport
 
@@ -193,7 +192,7 @@ class PayloadCopier:
         """The row of a file that is now in the vault; unchanged without its bytes."""
         row = {name: value for name, value in file.items() if name not in ("data", "source_conversation")}
         named = _NAME.fullmatch(Path(file["storage_uri"]).name)
-        data = None if self.vault is None or named is None else self.read(file)
+        data = self.read(file) if self.vault and named else None
         if data is None or named is None or self.vault is None:
             report.files_missing += 1
             report.warnings.append(f"the bytes of file {file['file_id']!r} were not found: only its row is kept")
@@ -215,9 +214,8 @@ class PayloadCopier:
             return None
         parent = place.parent.name
         conversation_id = int(parent) if parent.isascii() and parent.isdigit() else 0
-        stored = StoredFile(
-            file["file_id"], conversation_id, None, None, None, None, file["storage_uri"], None, parse_time(_EPOCH)
-        )
+        unknown = (None, None, None, None, file["storage_uri"], None, parse_time(_EPOCH))
+        stored = StoredFile(file["file_id"], conversation_id, *unknown)
         for folder in (*self._folders, place.parent.parent):
             try:
                 return Vault(folder).read(stored).data

@@ -6,20 +6,17 @@ from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup
 from lossless.transfer.archive_file import export_archive, import_archive
-from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw, import_lossless_claw
-from lossless.transfer.pages import export_pages
+from lossless.transfer.lossless_claw import ExportReport, TransferOptions, export_lossless_claw, import_lossless_claw
+from lossless.transfer.pages import PageFormat, PagesReport, export_pages
 from lossless.transfer.remnic import export_claw_to_remnic, export_remnic, import_remnic
-from lossless.transfer.transcripts import TranscriptImporter, preview_transcripts
+from lossless.transfer.transcripts import ImportOutcome, TranscriptImporter, preview_transcripts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from pathlib import Path
 
-    from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.merge_plan import ImportReport
-    from lossless.transfer.pages import PageFormat, PagesReport
     from lossless.transfer.remnic_format import RemnicReport, SessionBy
-    from lossless.transfer.transcripts import ImportOutcome
 
     #: Called with the number of messages, or for transcripts bytes, processed since the last call.
     Progress = Callable[[int], None]

@@ -5,27 +5,24 @@ from __future__ import annotations
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.files.vault import Vault
 from lossless.model.paths import expand_path
-from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, BundleReader
+from lossless.store.bundles import EXTRA_COLUMNS, OWN_TABLES, Bundle, BundleReader, RowValues
 from lossless.store.bundles.other_programs import ClawFile, explain_bad_text, open_claw
 from lossless.transfer.files import PayloadCopier, check_not_archive, writing_file
 from lossless.transfer.merge import Merger, import_redacted
-from lossless.transfer.merge_plan import order_summaries
-from lossless.transfer.remnic_format import derive_context
+from lossless.transfer.merge_plan import ImportReport, order_summaries
+from lossless.transfer.remnic_format import SessionBy, derive_context
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lossless.store.archive import Archive
-    from lossless.store.bundles import Bundle, RowValues
-    from lossless.transfer.merge_plan import ImportReport
-    from lossless.transfer.remnic_format import SessionBy
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,30 +117,23 @@ _PLACE = frozenset(("message_id", "session_id"))
 
 def bundle_difference(written: Bundle, back: Bundle, files: Sequence[RowValues], *, ours: bool) -> str | None:
     """The difference between two copies of a conversation, of all or of lossless-claw's own data; or None."""
-    expected = {"large_files": list(files)} | {
-        table: rows for table, rows in written.tables.items() if table != "large_files" and (ours or table not in _OURS)
-    }
-    if _plain(written.conversation) != _plain(back.conversation):
-        return "the conversation itself"
-    for table, rows in expected.items():
-        if list(map(_plain, rows)) != list(map(_plain, back.tables.get(table, []))):
-            return f"its rows of {table}"
-    if list(map(_plain, written.context)) != list(map(_plain, back.context)):
-        return "its context"
-    names = () if ours else ("stale",)
-    if [_plain(one, names) for one in written.summaries] != [_plain(one, names) for one in back.summaries]:
-        return "its summaries"
-    but = () if ours else (*EXTRA_COLUMNS, "versions")
-    messages, copies = ((message for page in bundle.pages() for message in page) for bundle in (written, back))
-    for one, other in zip_longest(messages, copies):
-        if one is None or other is None or _message(one, but) != _message(other, but):
-            return f"the message at {(one or other)['seq']}"
-    return None
+    tables = dict.fromkeys(["large_files", *(name for name in written.tables if ours or name not in _OURS)])
+    expected = replace(written, tables=written.tables | {"large_files": list(files)})
+    rows = zip_longest(*(_named_rows(bundle, tables, ours=ours) for bundle in (expected, back)), fillvalue=("", {}))
+    return next((what or other for (what, row), (other, copy) in rows if (what, row) != (other, copy)), None)
 
 
-def _message(message: RowValues, but: Collection[str]) -> RowValues:
-    parts = [_plain({name: value for name, value in part.items() if name not in _PLACE}) for part in message["parts"]]
-    return _plain({name: value for name, value in message.items() if name not in but}) | {"parts": parts}
+def _named_rows(bundle: Bundle, tables: Iterable[str], *, ours: bool) -> Iterator[tuple[str, RowValues]]:
+    """Every row of a conversation under a name, with the columns that are compared."""
+    but = () if ours else (*EXTRA_COLUMNS, "versions", "stale")
+    yield "the conversation itself", _plain(bundle.conversation)
+    for table in tables:
+        yield from ((f"its rows of {table}", _plain(row)) for row in bundle.tables.get(table, ()))
+    yield from (("its context", _plain(item)) for item in bundle.context)
+    yield from (("its summaries", _plain(one, but)) for one in bundle.summaries)
+    for message in chain.from_iterable(bundle.pages()):
+        parts = [_plain(part, _PLACE) for part in message["parts"]]
+        yield f"the message at {message['seq']}", _plain(message, but) | {"parts": parts}
 
 
 def _plain(row: RowValues, but: Collection[str] = ()) -> RowValues:

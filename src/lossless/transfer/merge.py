@@ -13,12 +13,12 @@ from lossless.files.vault import Vault
 from lossless.maintenance.forget import ForgetRequest, ForgetTools, finish_forget, reapply_forgotten, run_forget
 from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
-from lossless.model.masking import FORGOTTEN
+from lossless.model.masking import FORGOTTEN, CutText
 from lossless.model.records import ContextChange
-from lossless.model.times import parse_time, row_time
+from lossless.model.times import row_time
 from lossless.settings import Settings
 from lossless.store.archive import Archive
-from lossless.store.bundles import BundleReader, BundleWriter, message_copy
+from lossless.store.bundles import Bundle, BundleReader, BundleWriter, MessageId, RowValues, message_copy
 from lossless.store.context import item_id
 from lossless.store.state import EVERYWHERE
 from lossless.transfer import merge_plan
@@ -28,8 +28,6 @@ from lossless.transfer.remnic_format import known_role, part_to_columns
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lossless.model.masking import CutText
-    from lossless.store.bundles import Bundle, MessageId, RowValues
     from lossless.store.versions import MessageCopy
     from lossless.transfer.lossless_claw import TransferOptions
 
@@ -74,11 +72,8 @@ def valid_pruned_rows(rows: Iterable[RowValues], report: merge_plan.ImportReport
     for row in rows:
         one = dict.fromkeys((*_TEXTS, "marks", "number", "at")) | row
         marks, texts = one["marks"], [one[name] for name in _TEXTS]
-        is_valid = isinstance(marks, bytes) and marks and not len(marks) % _MARK and type(one["number"]) is int
-        try:
-            parse_time(str(one["at"]))
-        except ValueError:
-            is_valid = False
+        is_marked = isinstance(marks, bytes) and marks and not len(marks) % _MARK
+        is_valid = is_marked and type(one["number"]) is int and merge_plan.valid_time(one["at"])
         if is_valid and all(text is None or isinstance(text, str) for text in texts):
             found.setdefault((*texts, marks), one)
         else:
@@ -174,9 +169,8 @@ class Merger:
         mine = [file for file in there.values() if file.conversation_id == target and self._payloads.lacks(file)]
         plan.without_bytes = [rows[file.id] for file in mine if self._payloads.has(rows[file.id])]
         plan.copies = self._copies(plan)
-        plan.has_boundary = (
-            plan.gains if target is not None else self._boundaries and bundle.session not in self._bounded
-        )
+        is_first = self._boundaries and bundle.session not in self._bounded
+        plan.has_boundary = is_first if target is None else plan.gains
         if plan.has_boundary:
             self._bounded.add(bundle.session)
         return plan
@@ -311,9 +305,8 @@ class Merger:
         new = self._put_messages(plan, conversation_id, is_new=is_new) if len(known) < len(bundle.keys) else []
         for id_, copy in plan.copies:
             self._archive.versions.bring(id_, copy, self._now)
-        self._writer.put_summaries(
-            conversation_id, [merge_plan.rename_summary(plan, one, self._now) for one in plan.summaries]
-        )
+        summaries = [merge_plan.rename_summary(plan, one, self._now) for one in plan.summaries]
+        self._writer.put_summaries(conversation_id, summaries)
         pins = self._put_pins(plan, conversation_id)
         if is_new:
             self._writer.set_context(conversation_id, merge_plan.context_rows(plan, self._now))
@@ -349,7 +342,7 @@ class Merger:
         identities = {key.id: key.identity for key in plan.bundle.keys}
         added: list[int] = []
         keeps_places = is_new and plan.keeps_places
-        known, at = frozenset(plan.messages), str(plan.bundle.conversation["created_at"])
+        known, at, now = frozenset(plan.messages), str(plan.bundle.conversation["created_at"]), row_time(self._now)
         for page in plan.bundle.pages():
             batch = []
             for message in page:
@@ -357,7 +350,7 @@ class Merger:
                 if given in known:
                     continue
                 plan.messages[given] = given if plan.keeps_numbers else next_id + len(added)
-                at = merge_plan.first_valid_time(message["created_at"], at, self._now)
+                at = next((str(one) for one in (message["created_at"], at) if merge_plan.valid_time(one)), now)
                 added.append(plan.messages[given])
                 seq = message["seq"] if keeps_places else next_seq + len(added) - 1
                 role = known_role(message["role"])
@@ -423,9 +416,8 @@ class Merger:
             briefs = [row | {"status": "inactive" if row["status"] == "active" else row["status"]} for row in briefs]
         writer.put_beside("focus_briefs", conversation_id, briefs)
         cited = [row for row in tables.get("focus_brief_sources", ()) if row["brief_id"] in plan.is_new["briefs"]]
-        known = [
-            row | {"summary_id": plan.names[row["summary_id"]]} for row in cited if row["summary_id"] in plan.names
-        ]
+        named = [(row, plan.names.get(row["summary_id"])) for row in cited]
+        known = [row | {"summary_id": name} for row, name in named if name is not None]
         writer.put_beside("focus_brief_sources", conversation_id, known)
         there = set() if is_new else set(writer.hidden(conversation_id))
         shown = {item_id(item) for item in self._archive.context.items(conversation_id)}

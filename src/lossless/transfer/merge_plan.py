@@ -157,15 +157,12 @@ def context_rows(plan: ImportPlan, now: datetime) -> list[RowValues]:
     return list(found.values())
 
 
-def first_valid_time(given: object, other: str, now: datetime) -> str:
-    """A valid time: the given one, else another, else now."""
-    for text in (given, other):
-        try:
-            parse_time(str(text))
-        except ValueError:
-            continue
-        return str(text)
-    return row_time(now)
+def valid_time(text: object) -> datetime | None:
+    """The time that a text says; None when it says none."""
+    try:
+        return parse_time(str(text))
+    except ValueError:
+        return None
 
 
 #: Why a step of an imported log cannot be undone.
@@ -409,17 +406,12 @@ def sources_first(given: Mapping[str, RowValues]) -> list[str]:
 
 
 def _span(one: RowValues, begins: Sequence[Any], ends: Sequence[Any]) -> RowValues:
+    first = valid_time(min(filter(None, begins), default=None))
+    last = valid_time(max(filter(None, ends), default=None))
     return {
-        "earliest_at": one["earliest_at"] or _time(min(filter(None, begins), default=None)),
-        "latest_at": one["latest_at"] or _time(max(filter(None, ends), default=None)),
+        "earliest_at": one["earliest_at"] or (first and state_time(first)),
+        "latest_at": one["latest_at"] or (last and state_time(last)),
     }
-
-
-def _time(text: str | None) -> str | None:
-    try:
-        return None if text is None else state_time(parse_time(text))
-    except ValueError:
-        return None
 
 
 def messages_below(summaries: Sequence[RowValues]) -> dict[str, list[MessageId]]:

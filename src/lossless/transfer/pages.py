@@ -6,19 +6,21 @@ import hashlib
 import html
 import json
 import re
+import tomllib
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.resources import files
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless import formats
 from lossless.errors import ArchiveCorrupt
 from lossless.maintenance.engine_parts import with_payloads
-from lossless.model.messages import File, Opaque, Reasoning, ToolCall
+from lossless.model.messages import File, Json, Opaque, Reasoning, ToolCall
 from lossless.model.paths import create_private_file, expand_path
-from lossless.store.bundles import BundleWriter
+from lossless.store.bundles import BundleWriter, RowValues
 from lossless.transfer.files import check_written, writing_folder
-from lossless.transfer.lossless_claw import reading_sessions
+from lossless.transfer.lossless_claw import TransferOptions, reading_sessions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -26,10 +28,7 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.model.context import Summary
-    from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.bundles import RowValues
-    from lossless.transfer.lossless_claw import TransferOptions
 
     WriteText = Callable[[str], None]
 
@@ -58,10 +57,8 @@ def readable_messages(
     for stored in archive.messages.each(conversation_id, _PAGE):
         parts = stored.message.parts
         inputs = [(part.name, part.input) for part in parts if isinstance(part, ToolCall)]
-        calls = tuple(
-            (name, given if isinstance(given, str) else json.dumps(given, ensure_ascii=False, indent=1))
-            for name, given in inputs
-        )
+        dump = partial(json.dumps, ensure_ascii=False, indent=1)
+        calls = tuple((name, given if isinstance(given, str) else dump(given)) for name, given in inputs)
         thoughts = tuple(part.text for part in parts if isinstance(part, Reasoning) and part.text)
         attached = tuple(
             " ".join(filter(None, ("file", part.name, part.mime)))
@@ -102,7 +99,7 @@ PageFormat: TypeAlias = Literal["jsonl", "markdown", "html"]
 _ENDINGS: dict[PageFormat, str] = {"jsonl": "jsonl", "markdown": "md", "html": "html"}
 
 _STYLE = files(__package__).joinpath("pages.css").read_text(encoding="utf-8").replace("\n", "")
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+_LAYOUTS: dict[str, dict[str, str]] = tomllib.loads(files(__package__).joinpath("pages.toml").read_text("utf-8"))
 #: Control characters, made visible.
 _VISIBLE = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {0x7F: 0x2421}
 
@@ -156,12 +153,11 @@ def export_pages(
                 if kind == "jsonl":
                     count = _lines(page, archive, vault, number)
                 else:
-                    put = _markdown if kind == "markdown" else _html
-                    count = put(page, conversation, found, readable_messages(archive, number, hidden(number)))
+                    messages = readable_messages(archive, number, hidden(number))
+                    count = _write_page(page, kind, conversation, found, messages)
             if count != len(source.keys(number)):
-                raise ArchiveCorrupt(
-                    f"conversation {number} has {len(source.keys(number))} messages; {count} were read"
-                )
+                there = len(source.keys(number))
+                raise ArchiveCorrupt(f"conversation {number} has {there} messages; {count} were read")
             report.files.append(name)
             report.conversations += 1
             report.messages += count
@@ -170,35 +166,58 @@ def export_pages(
                 options.progress(count)
         if kind == "html":
             with _writing_page(folder / "index.html") as page:
-                _index(page, wanted, report.files)
+                _write_index(page, wanted, report.files)
     return report
 
 
-def _markdown(
-    write: WriteText, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
+def _render(kind: PageFormat, part: str, /, **values: object) -> str:
+    return _LAYOUTS[kind][part].format_map(values)
+
+
+def _write_page(
+    write: WriteText, kind: PageFormat, about: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
 ) -> int:
-    write(f"# {_line(_title(conversation))}\n\n")
-    for name, value in _facts(conversation):
-        write(f"- {name}: {_line(value)}\n")
+    put, (line, quote, _) = partial(_render, kind), _ESCAPES[kind]
+    write(put("head", title=line(_title(about)), style=_STYLE))
+    for name, value in _facts(about):
+        write(put("fact", name=line(name), value=line(value)))
+    write(put("facts_end"))
     if found:
-        write("\n## Summaries\n")
+        write(put("summaries"))
     for one in found:
-        write(f"\n### {one.id} ({one.kind}, depth {one.depth}, {one.tokens} tokens)\n\n{_quoted(one.content)}\n")
-    write("\n## Messages\n")
+        span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
+        place = {"kind": one.kind, "depth": one.depth, "tokens": one.tokens, "span": span}
+        write(put("summary", id=line(one.id), text=quote(one.content), **place))
+    write(put("messages"))
     count = 0
     for message in messages:
-        marks = f" · hidden: {_line(message.hidden)}" if message.hidden else ""
-        write(f"\n### {message.seq} · {message.role} · {message.at}{marks}\n")
-        for thought in message.thoughts:
-            write(f"\nThought:\n\n{_quoted(thought)}\n")
-        if message.text:
-            write(f"\n{_fenced(message.text) if message.role == 'tool' else _quoted(message.text)}\n")
-        for name, given in message.calls:
-            write(f"\nCalled {_line(name)}:\n\n{_fenced(given)}\n")
-        for attached in message.attached:
-            write(f"\n({_line(attached)})\n")
+        write(render_message(kind, message))
         count += 1
+    write(put("end"))
     return count
+
+
+def render_message(kind: PageFormat, message: ReadableMessage) -> str:
+    """A message as text of a page, in which it can do nothing."""
+    put, (line, quote, fence) = partial(_render, kind), _ESCAPES[kind]
+    mark, hidden = (f" · hidden: {line(message.hidden)}", " hidden") if message.hidden else ("", "")
+    about = {"id": message.id, "seq": message.seq, "at": message.at, "mark": mark, "hidden": hidden}
+    parts = [put("message", role=line(message.role), **about)]
+    parts += [put("thought", text=quote(text)) for text in message.thoughts]
+    if message.text:
+        is_output = message.role == "tool"
+        parts.append(put("output", text=fence(message.text)) if is_output else put("said", text=quote(message.text)))
+    parts += [put("call", name=line(name), given=fence(given)) for name, given in message.calls]
+    parts += [put("attached", what=line(attached)) for attached in message.attached]
+    return "".join(parts) + put("message_end")
+
+
+def _write_index(write: WriteText, conversations: Sequence[RowValues], names: Sequence[str]) -> None:
+    write(_render("html", "head", title="Conversations", style=_STYLE))
+    for conversation, name in zip(conversations, names, strict=True):
+        title, made = _safe(_title(conversation)), _safe(conversation["created_at"])
+        write(_render("html", "entry", file=_safe(name), title=title, made=made))
+    write(_render("html", "entries_end"))
 
 
 def _quoted(text: str) -> str:
@@ -215,67 +234,15 @@ def _fenced(text: str) -> str:
 
 def _line(text: object) -> str:
     plain = " ".join(str(text).translate(_VISIBLE).split())
-    return re.sub(r"([\\`*_\[\]<>#|])", r"\\\1", plain)
-
-
-def _html(
-    write: WriteText, conversation: RowValues, found: Sequence[Summary], messages: Iterator[ReadableMessage]
-) -> int:
-    title = _title(conversation)
-    write(f"{_head(title)}<h1><bdi>{_safe(title)}</bdi></h1>\n<table>\n")
-    for name, value in _facts(conversation):
-        write(f"<tr><th>{_safe(name)}</th><td><bdi>{_safe(value)}</bdi></td></tr>\n")
-    write('</table>\n<p><a href="index.html">All conversations</a></p>\n')
-    if found:
-        write("<h2>Summaries</h2>\n")
-    for one in found:
-        span = f", {one.earliest_at:%Y-%m-%d} to {one.latest_at:%Y-%m-%d}" if one.earliest_at and one.latest_at else ""
-        about = f"{one.id}: {one.kind}, depth {one.depth}, {one.tokens:,} tokens{span}"
-        write(f"<details><summary>{_safe(about)}</summary><pre>{_safe(one.content)}</pre></details>\n")
-    write("<h2>Messages</h2>\n")
-    count = 0
-    for message in messages:
-        write(_article(message))
-        count += 1
-    write("</body></html>\n")
-    return count
-
-
-def _article(message: ReadableMessage) -> str:
-    classes = f"{message.role}{' hidden' if message.hidden else ''}"
-    about = f"{message.seq} · {message.role} · {message.at}{f' · hidden: {message.hidden}' if message.hidden else ''}"
-    parts = [f'<article class="{_safe(classes)}" id="m{message.id}"><header>{_safe(about)}</header>']
-    parts += [f"<details><summary>Thought</summary><pre>{_safe(text)}</pre></details>" for text in message.thoughts]
-    if message.text:
-        parts.append(f"<pre{' class=code' if message.role == 'tool' else ''}>{_safe(message.text)}</pre>")
-    parts += [
-        f"<details open><summary>Called <bdi>{_safe(name)}</bdi></summary>"
-        f"<pre class=code>{_safe(given)}</pre></details>"
-        for name, given in message.calls
-    ]
-    parts += [f"<p>(<bdi>{_safe(attached)}</bdi>)</p>" for attached in message.attached]
-    return "".join(parts) + "</article>\n"
-
-
-def _index(write: WriteText, conversations: Sequence[RowValues], names: Sequence[str]) -> None:
-    write(f"{_head('Conversations')}<h1>Conversations</h1>\n<table>\n")
-    for conversation, name in zip(conversations, names, strict=True):
-        title, made = _safe(_title(conversation)), _safe(conversation["created_at"])
-        write(f'<tr><td><a href="{_safe(name)}"><bdi>{title}</bdi></a></td><td>{made}</td></tr>\n')
-    write("</table>\n</body></html>\n")
-
-
-def _head(title: str) -> str:
-    return (
-        '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{_POLICY}">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<title>{_safe(title)}</title><style>{_STYLE}</style></head><body>\n"
-    )
+    return re.sub(r"([\\`*\[\]<>#|]|(?<![^\W_])_|_(?![^\W_]))", r"\\\1", plain)  # no _ inside of a word
 
 
 def _safe(text: object) -> str:
     return html.escape(str(text).translate(_VISIBLE), quote=True)
+
+
+#: How a kind of page escapes a line, a text, and the words of a program.
+_ESCAPES = {"markdown": (_line, _quoted, _fenced), "html": (_safe, _safe, _safe)}
 
 
 def _title(conversation: RowValues) -> str:

@@ -12,13 +12,14 @@ from lossless.errors import ArchiveCorrupt
 from lossless.model.identity import identity_hash
 from lossless.model.js_json import compact_json
 from lossless.model.paths import expand_path
-from lossless.model.times import parse_time, row_time, state_time
+from lossless.model.times import row_time, state_time
 from lossless.store import bundles
 from lossless.store.bundles.other_programs import RemnicFile, check_remnic, explain_bad_text, open_claw
 from lossless.store.rows import json_object
 from lossless.transfer import files, remnic_format
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
+from lossless.transfer.merge_plan import valid_time
 from lossless.transfer.remnic_format import RemnicNode, RemnicReport, remnic_session
 
 if TYPE_CHECKING:
@@ -70,11 +71,9 @@ def check_remnic_source(source: str) -> None:
 
 
 def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, options: TransferOptions) -> ImportReport:
-    """Copy the sessions of a Remnic database into this archive. The source is only read; a repeated import adds
-    nothing.
+    """Copy the sessions of a Remnic database into this archive; a repeated import adds nothing.
 
-    What lossless or Remnic's importer wrote there becomes the original conversations; with our additional tables the
-    import is exact.
+    What lossless or Remnic's importer wrote there becomes the original conversations, with our tables exactly.
     """
     place = check_remnic(find_database(source))
     files.check_not_archive(source, place, archive)
@@ -99,21 +98,19 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
 
 def _bundles(file: RemnicFile, session: str, report: ImportReport) -> Iterator[bundles.Bundle]:
     conversations = _conversations(file, session)
-    owner = {turn.number: conversation for conversation in conversations for turn in conversation.turns}
-    nodes = file.nodes(session)
-    turns = {id(one): [(turn.turn, turn.number) for turn in one.turns] for one in conversations}
-    owned, mixed = remnic_format.build_graph(nodes, {number: id(one) for number, one in owner.items()}, turns)
+    owner = {turn.number: n for n, one in enumerate(conversations) for turn in one.turns}
+    turns = {n: [(turn.turn, turn.number) for turn in one.turns] for n, one in enumerate(conversations)}
+    owned, mixed = remnic_format.build_graph(file.nodes(session), owner, turns)
     report.warnings += [f"summary {id_!r} covers several conversations: left out" for id_ in mixed]
     report.summaries_without_sources += len(mixed)
     report.summaries_skipped_multi_session += len(mixed)
-    unknown = [
-        turn for one in conversations for turn in one.turns if not isinstance(turn.metadata.get("identity_hash"), str)
-    ]
+    came = [turn for one in conversations for turn in one.turns]
+    unknown = [turn for turn in came if not isinstance(turn.metadata.get("identity_hash"), str)]
     roles = {turn.number: remnic_format.known_role(turn.role) for turn in unknown}
     pages = file.texts_and_parts([turn.number for turn in unknown])
     contents = {number: identity_hash(roles[number], content) for page in pages for number, content, _ in page}
-    for conversation in conversations:
-        yield _bundle(file, session, conversation, owned.get(id(conversation), []), contents)
+    for n, conversation in enumerate(conversations):
+        yield _bundle(file, session, conversation, owned.get(n, []), contents)
 
 
 def _conversations(file: RemnicFile, session: str) -> list[_RemnicConversation]:
@@ -246,10 +243,7 @@ def _summary(node: RowValues, ids: dict[int, MessageId], tables: dict[str, list[
 
 
 def _row_time(text: str) -> str:
-    try:
-        return row_time(parse_time(text))
-    except ValueError:
-        return row_time(datetime.now(UTC))
+    return row_time(valid_time(text) or datetime.now(UTC))
 
 
 def export_claw_to_remnic(source: str | Path, place: str | Path, options: TransferOptions) -> RemnicReport:
@@ -379,11 +373,9 @@ class _RemnicExport:
                 self._options.progress(len(page))
 
     def _row(self, bundle: bundles.Bundle, message: RowValues) -> tuple[object, ...]:
-        given = bundle.conversation
-        metadata = {
-            "conversation_id": given["conversation_id"], "identity_hash": message["identity_hash"],
-            "source": "lossless-claw", "source_seq": message["seq"], "title": given["title"],
-        }  # fmt: skip
+        number, title = bundle.conversation["conversation_id"], bundle.conversation["title"]
+        about = {"conversation_id": number, "identity_hash": message["identity_hash"]}
+        metadata = about | {"source": "lossless-claw", "source_seq": message["seq"], "title": title}
         role, tokens = remnic_format.remnic_role(message), message["token_count"] or 0
         at, text = self._time(message["created_at"]), compact_json(metadata)
         return role, message["content"], tokens, at, text
@@ -392,10 +384,8 @@ class _RemnicExport:
         """A time as Remnic writes it; an invalid one is unchanged."""
         if self._options.compat and text:
             return text
-        try:
-            return state_time(parse_time(text or ""))
-        except ValueError:
-            return text or state_time(datetime.now(UTC))
+        moment = valid_time(text)
+        return text if text and moment is None else state_time(moment or datetime.now(UTC))
 
     def _parts(self, message: RowValues, id_: int, there: set[tuple[int, int]]) -> list[tuple[object, ...]]:
         found: list[tuple[object, ...]] = []
@@ -445,9 +435,8 @@ class _RemnicExport:
                 back = there.get(node.id, {})
                 found = tuple(back.get(name) for name in ("text", "depth", "parent_id", "start", "end"))
                 if found != (node.summary["content"], node.depth, node.parent, node.start, node.end):
-                    raise ArchiveCorrupt(
-                        f"summary {node.id!r}, read back, is not what was written; everything was rolled back"
-                    )
+                    wrong = f"summary {node.id!r}, read back, is not what was written"
+                    raise ArchiveCorrupt(f"{wrong}; everything was rolled back")
 
     def _prove_messages(self, bundle: bundles.Bundle, there: dict[int, RowValues]) -> None:
         number = bundle.conversation["conversation_id"]

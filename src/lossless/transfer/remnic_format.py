@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.model.js_json import compact_json
 from lossless.model.times import parse_time
-from lossless.store.bundles import fit_row
+from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues, fit_row
 from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from lossless.files.vault import Vault
-    from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
     from lossless.store.bundles.other_programs import RemnicSession
 
 
@@ -269,12 +268,9 @@ def _sources(nodes: Sequence[RowValues]) -> dict[str, list[str]]:
         if other in depths and depths[other] != node["depth"]:
             above, source = (other, node["id"]) if depths[other] > node["depth"] else (node["id"], other)
             linked[above].append((starts[source], source))
-    return {
-        node["id"]: [source for source in node["sources"] if source in depths]
-        if node["sources"]
-        else [source for _, source in sorted(linked[node["id"]])]
-        for node in nodes
-    }
+    in_tree = {id_: [source for _, source in sorted(found)] for id_, found in linked.items()}
+    recorded = ((node["id"], node["sources"] or in_tree.get(node["id"], ())) for node in nodes)
+    return {id_: [source for source in found if source in depths] for id_, found in recorded}
 
 
 def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequence[tuple[int, int]]]) -> list[int]:
@@ -295,10 +291,7 @@ def _members(node: RowValues, owner: Mapping[int, int], turns: Mapping[int, Sequ
 
 
 def derive_context(
-    keys: Sequence[MessageKey],
-    summaries: Sequence[RowValues],
-    hidden: Collection[object],
-    kept: Sequence[RowValues] | None,
+    keys: Sequence[MessageKey], summaries: Sequence[RowValues], hidden: set[Any], kept: Sequence[RowValues] | None
 ) -> list[RowValues]:
     """A context in which each message occurs once: the stored one with later messages, else a new one."""
     order = {key.id: n for n, key in enumerate(keys)}
@@ -323,16 +316,10 @@ def derive_context(
 
 
 def _items(ids: Sequence[MessageId | str], summaries: Collection[str], start: int = 0) -> list[RowValues]:
-    return [
-        {
-            "ordinal": n,
-            "item_type": "summary" if id_ in summaries else "message",
-            "message_id": None if id_ in summaries else id_,
-            "summary_id": id_ if id_ in summaries else None,
-            "created_at": None,
-        }
-        for n, id_ in enumerate(ids, start)
-    ]
+    blank: RowValues = {"message_id": None, "summary_id": None, "created_at": None}
+    kinds = ("summary" if id_ in summaries else "message" for id_ in ids)
+    items = enumerate(zip(ids, kinds, strict=True), start)
+    return [blank | {"ordinal": n, "item_type": kind, f"{kind}_id": id_} for n, (id_, kind) in items]
 
 
 #: In a part's metadata: a message's role in Remnic that does not exist here.

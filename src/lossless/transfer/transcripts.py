@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from hashlib import blake2b
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
@@ -18,13 +18,13 @@ from typing import TYPE_CHECKING
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
-from lossless.ingest.transcripts.entries import BadLine, message_entries
+from lossless.ingest.transcripts.entries import BadLine, FileState, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import WHOLE_KINDS, ListedTranscript, open_transcript, open_whole_transcripts
+from lossless.ingest.transcripts.reading import WHOLE_KINDS, open_transcript, open_whole_transcripts
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
-from lossless.model.conversations import Session
+from lossless.model.conversations import Conversation, Session
 from lossless.model.paths import file_size
 from lossless.store.archive import Archive
 from lossless.store.database import copy_database
@@ -32,10 +32,8 @@ from lossless.store.database import copy_database
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from lossless.ingest.transcripts.entries import FileState
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.ingest.transcripts.reading import Transcript
-    from lossless.model.conversations import Conversation
+    from lossless.ingest.transcripts.reading import ListedTranscript, Transcript
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
 
@@ -69,9 +67,8 @@ class ImportOutcome:
     @property
     def is_settled(self) -> bool:
         """Whether nothing is left to do for it while the file is unchanged."""
-        return self.status in ("imported", "up-to-date") or (
-            self.status == "skipped" and (self.reason == _SILENT or self.pruned > 0)
-        )
+        has_nothing = self.reason == _SILENT or self.pruned > 0
+        return self.status in ("imported", "up-to-date") or (self.status == "skipped" and has_nothing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +128,8 @@ class TranscriptImporter:
                             yield ImportOutcome(place, session, "up-to-date", conversation_id=id_, title=title)
                 else:
                     transcript = _opened(self.kind, file)
-                    yield from self._import_each(
-                        transcript, _conversations(self.kind, path, transcript, agent), advance
-                    )
+                    lanes = _conversations(self.kind, path, transcript, agent)
+                    yield from self._import_each(transcript, lanes, advance)
             except (LosslessError, OSError) as error:
                 yield ImportOutcome(file, Session(id=file.stem), "error", reason=str(error))
             except UnicodeEncodeError:
@@ -142,14 +138,11 @@ class TranscriptImporter:
             advance(size)
 
     def _import_each(
-        self,
-        transcript: Transcript,
-        conversations: Iterable[tuple[str | None, Session]],
-        progress: Callable[[int], None],
+        self, transcript: Transcript, lanes: Iterable[tuple[str | None, Session]], progress: Callable[[int], None]
     ) -> Iterator[ImportOutcome]:
         """Import the conversations of a file one by one; after the last, the file counts as read."""
         archive, state, is_settled, last = self.parts.archive, transcript.state, True, None
-        for lane, session in conversations:
+        for lane, session in lanes:
             outcome = self._import_lane(transcript, lane, session, progress)
             is_settled = is_settled and outcome.is_settled
             last = outcome.conversation_id or last
@@ -185,18 +178,13 @@ class TranscriptImporter:
 
 def _group_files(kind: str, files: Iterable[Path]) -> Iterator[list[Path]]:
     """The files in order: small ones in groups, each larger one alone."""
-    group: list[Path] = []
-    for file in files:
-        is_small = sum(file_size(part) for part, _ in _files_of(kind, file)) <= _SMALL
-        if group and (not is_small or len(group) >= _TOGETHER):
+
+    def is_small(file: Path) -> bool:
+        return sum(file_size(part) for part, _ in _files_of(kind, file)) <= _SMALL
+
+    for are_small, some in groupby(files, is_small):
+        while group := list(islice(some, _TOGETHER if are_small else 1)):
             yield group
-            group = []
-        if is_small:
-            group.append(file)
-        else:
-            yield [file]
-    if group:
-        yield group
 
 
 def _files_of(kind: str, path: Path) -> list[tuple[Path, str | None]]:
@@ -360,9 +348,8 @@ def stat_named(path: Path) -> os.stat_result:
         raise BadInput(f"cannot read {str(path)!r}: {_why(error)}") from error
     if stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode):
         return status
-    raise BadInput(
-        f"{str(path)!r} is neither a file nor a folder; a pipe cannot be resumed: write it to a file and import that"
-    )
+    hint = "a pipe cannot be resumed: write it to a file and import that"
+    raise BadInput(f"{str(path)!r} is neither a file nor a folder; {hint}")
 
 
 def _in_folder(kind: str, folder: Path, unseen: dict[Path, str]) -> Iterator[Path]:

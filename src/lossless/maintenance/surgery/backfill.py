@@ -11,19 +11,17 @@ from lossless.compaction.compactor import CompactionRequest, Compactor, first_im
 from lossless.compaction.run import read_source
 from lossless.compaction.source_text import SourceMessage, SourceSummary
 from lossless.maintenance.surgery import dissolve
-from lossless.model.context import MessageItem, SummaryItem, budget_sum, fresh_tail_start
+from lossless.model.context import CallIds, ContextItem, MessageItem, SummaryItem, budget_sum, fresh_tail_start
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lossless.compaction.plan import Pass
     from lossless.compaction.summarise import SummarySource, WrittenSummary
-    from lossless.maintenance.surgery.dissolve import UnfoldPlan
-    from lossless.model.context import CallIds, ContextItem
     from lossless.model.conversations import Conversation
     from lossless.store.archive import Archive
 
-PassProgress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None]"
+Progress: TypeAlias = "Callable[[Pass, WrittenSummary | None], None] | None"
 
 #: No time limit: the user asked for all of it.
 _UNLIMITED = 2**53 - 1
@@ -64,7 +62,7 @@ def backfill_history(
     how: BackfillOptions,
     *,
     limit: int | None = None,
-    progress: PassProgress | None = None,
+    progress: Progress = None,
 ) -> BackfillReport:
     """Fold a history; a repeated run with the same options changes nothing, unless it is folded again from messages.
 
@@ -120,7 +118,7 @@ class BackfillPlan:
 
     conversation: Conversation
     passes: tuple[Pass, ...]
-    unfolded: UnfoldPlan | None = None
+    unfolded: dissolve.UnfoldPlan | None = None
     roots: int | None = None
 
     @property
@@ -165,13 +163,9 @@ def _extracted_size(loop: Compactor, made: dict[str, SourceSummary], work: Pass,
 
 def _call_ids(archive: Archive, context: Sequence[ContextItem]) -> CallIds:
     found = archive.messages.many([item.message_id for item in context if isinstance(item, MessageItem)], exact=False)
-    named = {
-        one.id: frozenset(
-            [call.id for call in one.message.tool_calls if call.id]
-            + [result.call_id for result in one.message.tool_results if result.call_id]
-        )
-        for one in found
-    }
+    made = {one.id: [call.id for call in one.message.tool_calls] for one in found}
+    answered = {one.id: [result.call_id for result in one.message.tool_results] for one in found}
+    named = {id_: frozenset(filter(None, (*made[id_], *answered[id_]))) for id_ in made}
     return {id_: calls for id_, calls in named.items() if calls}
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from difflib import unified_diff
 from itertools import chain
@@ -13,16 +14,13 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from lossless.errors import BadInput, NotFound, Stale
 from lossless.model.tokens import one_line
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import FormerSummary, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import SessionRef
     from lossless.model.records import ContextChange
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
 #: Copies the archive under a label and returns the path; None in memory.
 BackupMaker: TypeAlias = Callable[[str], Path] | None
@@ -78,12 +76,18 @@ class Operation:
         self,
         conversation_id: int,
         change: ContextChange,
+        before: int | None = None,
+        *,
         summary_ids: tuple[str, ...] = (),
         former: Sequence[FormerSummary] = (),
+        detail: object = None,
     ) -> OperationReport:
-        """Log what was changed, with the former state of summaries; returns the report."""
+        """Log what was changed, with the tokens and the former state of summaries; returns the report."""
+        after = self.archive.context.tokens(conversation_id)
+        before = after if before is None else before
+        text = None if detail is None else json.dumps(detail)
+        change = replace(change, tokens_before=before, tokens_after=after, detail=text)
         log_id = SurgeryWrites(self.archive).log(conversation_id, change, self.now, former)
-        before, after = change.tokens_before, change.tokens_after
         return OperationReport(change.action, conversation_id, log_id, before, after, summary_ids, self.backup)
 
 
@@ -100,14 +104,10 @@ def preview_items(archive: Archive, ids: Sequence[int | str]) -> tuple[PreviewIt
     """Messages and summaries in the given order; missing ones are marked."""
     messages = archive.messages.many([id_ for id_ in ids if isinstance(id_, int)], exact=False)
     summaries = archive.summaries.many([id_ for id_ in ids if isinstance(id_, str)])
-    known: dict[int | str, PreviewItem] = {
-        stored.id: PreviewItem(stored.id, stored.message.role, stored.message.tokens, one_line(stored.message.content))
-        for stored in messages
-    }
-    known |= {
-        summary.id: PreviewItem(summary.id, f"depth {summary.depth}", summary.tokens, one_line(summary.content))
-        for summary in summaries
-    }
+    told = [(one.id, one.message) for one in messages]
+    found = [PreviewItem(id_, message.role, message.tokens, one_line(message.content)) for id_, message in told]
+    found += [PreviewItem(one.id, f"depth {one.depth}", one.tokens, one_line(one.content)) for one in summaries]
+    known = {item.id: item for item in found}
     return tuple(known.get(id_) or PreviewItem(id_, "gone", 0, "no longer in the archive") for id_ in ids)
 
 
@@ -177,16 +177,9 @@ def diff_context(
                         del here[item]
                     else:
                         there[item] = None
-        return ContextDiff(
-            conversation_id,
-            before,
-            newest,
-            chosen,
-            preview_items(archive, list(remaining)),
-            preview_items(archive, list(entered)),
-            chosen[0].tokens_before if chosen else None,
-            chosen[-1].tokens_after if chosen else None,
-        )
+        left, came = (preview_items(archive, list(items)) for items in (remaining, entered))
+        tokens = (chosen[0].tokens_before, chosen[-1].tokens_after) if chosen else (None, None)
+        return ContextDiff(conversation_id, before, newest, chosen, left, came, *tokens)
 
 
 UNDOABLE = frozenset({"fold", "dissolve", "rewrite", "repair", "transplant", "merge", "focus", "unfocus"})
@@ -255,10 +248,8 @@ def refuse_merged(archive: Archive, conversation_id: int) -> None:
     """While a conversation is merged into another one, only that one can be changed."""
     for log_id, target in SurgeryWrites(archive).merges_of(conversation_id):
         if any(entry.id == log_id for entry in undoable_steps(SurgeryWrites(archive).entries(target))):
-            raise BadInput(
-                f"conversation {conversation_id} was merged into conversation {target} (change {log_id}): "
-                f"undo that merge first, with `lcm undo --conversation-id {target}`"
-            )
+            what = f"conversation {conversation_id} was merged into conversation {target} (change {log_id})"
+            raise BadInput(f"{what}: undo that merge first, with `lcm undo --conversation-id {target}`")
 
 
 def _require_own(

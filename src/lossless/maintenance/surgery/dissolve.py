@@ -2,38 +2,32 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
 from lossless.maintenance.surgery import common, merge
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
-from lossless.model.context import MessageItem, SummaryItem, token_sum
+from lossless.maintenance.surgery.common import BackupMaker, OperationReport, PreviewItem, applying, preview_items
+from lossless.model.context import ContextItem, MessageItem, SummaryItem, token_sum
 from lossless.model.records import ContextChange
 from lossless.model.tokens import one_line
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import FormerSummary, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from datetime import datetime
 
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import ContextItem
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary, LogEntry
 
 
 @dataclass(frozen=True, slots=True)
 class DissolvePlan:
-    """What would be restored, and what would move; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """What would be restored, and what would move; plans are equal if only messages were appended meanwhile."""
 
     conversation_id: int
     summary: PreviewItem
@@ -74,9 +68,8 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
         if summary_id not in there:
             above = next((id_ for id_ in SurgeryWrites(archive).above([summary_id]) if id_ in there), None)
             first = f"; it is below {above!r}: dissolve that one first" if above else ""
-            raise BadInput(
-                f"summary {summary_id!r} is not in the context; only summaries in the context can be dissolved{first}"
-            )
+            rule = "only summaries in the context can be dissolved"
+            raise BadInput(f"summary {summary_id!r} is not in the context; {rule}{first}")
         sources: list[int | str] = [*(summary.source_ids or archive.summaries.message_ids(summary_id))]
         if not sources:
             raise BadInput(f"summary {summary_id!r} has no sources; there is nothing to restore")
@@ -95,10 +88,8 @@ def plan_dissolve(archive: Archive, summary_id: str, *, purge: bool = False) -> 
     shift = 0 if following is None else max(0, ordinal + len(ids) - following)
     before = token_sum(context)
     after = before - context[at].tokens + sum(item.tokens for item in items)
-    return DissolvePlan(
-        summary.conversation_id, own, ordinal, items, before, after, following or ordinal, shift, purge, users,
-        len(sources) - len(ids),
-    )  # fmt: skip
+    moved, hidden = (following or ordinal, shift), len(sources) - len(ids)
+    return DissolvePlan(summary.conversation_id, own, ordinal, items, before, after, *moved, purge, users, hidden)
 
 
 def apply_dissolve(parts: EngineParts, planned: DissolvePlan, backup: BackupMaker = None) -> OperationReport:
@@ -111,10 +102,8 @@ def apply_dissolve(parts: EngineParts, planned: DissolvePlan, backup: BackupMake
         operations.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, step.now)
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
-        change = ContextChange(
-            "dissolve", "dissolve", None, (summary_id,), ids, work.ordinal, work.tokens_before, work.tokens_after
-        )
-        return step.log(work.conversation_id, change, (summary_id,), former)
+        change = ContextChange("dissolve", "dissolve", None, (summary_id,), ids, work.ordinal)
+        return step.log(work.conversation_id, change, work.tokens_before, summary_ids=(summary_id,), former=former)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,9 +148,7 @@ def plan_unfold(archive: Archive, conversation_id: int) -> UnfoldPlan | None:
         back = {id_: kept for id_, ids in below.items() if (kept := [one for one in ids if one in visible])}
         if not back:
             return None
-        known = {
-            one.id: one for one in archive.messages.many([id_ for ids in back.values() for id_ in ids], exact=False)
-        }
+        known = {one.id: one for one in archive.messages.many([*chain(*back.values())], exact=False)}
         restored: list[ContextItem] = []
         for item in context:  # the context with messages in place of their summaries
             if isinstance(item, SummaryItem) and item.summary_id in back:
@@ -194,9 +181,9 @@ def apply_unfold(archive: Archive, planned: UnfoldPlan, now: datetime) -> Operat
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         # parents first; those that a brief or another summary uses stay
         former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
-        tokens = again.tokens_before, again.tokens_after
-        change = ContextChange("dissolve", "recompact", None, again.removed, again.added, again.first, *tokens)
-        return step.log(id_, change, tuple(was.id for was in former), former)
+        change = ContextChange("dissolve", "recompact", None, again.removed, again.added, again.first)
+        ids = tuple(was.id for was in former)
+        return step.log(id_, change, again.tokens_before, summary_ids=ids, former=former)
 
 
 def _messages(archive: Archive, summary_id: str) -> list[int]:
@@ -276,14 +263,11 @@ def apply_undo(parts: EngineParts, work: UndoPlan, backup: BackupMaker = None) -
     archive, id_, entry = parts.archive, work.conversation_id, work.entry
     with applying(parts, "undo", backup) as step:
         step.check(entry, plan_undo(parts, id_).entry)
-        before = token_sum(archive.context.items(id_))
+        before = archive.context.tokens(id_)
         former = _undo_entry(archive, id_, entry, step.now)
-        after = token_sum(archive.context.items(id_))
-        detail = json.dumps({"undoes": entry.id})
-        change = ContextChange(
-            "undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal, before, after, detail
-        )
-        return step.log(id_, change, work.restored or tuple(_summaries((*entry.added, *entry.removed))), former)
+        change = ContextChange("undo", "undo", entry.action, entry.added, entry.removed, entry.ordinal)
+        ids = work.restored or tuple(_summaries((*entry.added, *entry.removed)))
+        return step.log(id_, change, before, summary_ids=ids, former=former, detail={"undoes": entry.id})
 
 
 def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> list[FormerSummary]:

@@ -13,13 +13,13 @@ from uuid import uuid4
 from lossless.compaction.extract import condense
 from lossless.compaction.source_text import source_summary
 from lossless.errors import BadInput, GuardOpen, ModelBadAnswer, ModelError
-from lossless.llm.completion import Prompt
+from lossless.llm.completion import Completion, Prompt
 from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
-from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem, token_sum
+from lossless.model.context import EXTRACTIVE_MODEL, ContextItem, MessageItem, Summary, SummaryItem
 from lossless.model.identity import focus_id
 from lossless.model.records import ContextChange, StoredBrief
 from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
-from lossless.recall.evidence import recall
+from lossless.recall.evidence import Evidence, recall
 from lossless.recall.scope import Scope
 from lossless.store.maintenance.surgery import SurgeryWrites
 
@@ -28,12 +28,9 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.llm.chain import ModelChain
-    from lossless.llm.completion import Completion
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.model.context import ContextItem, Summary
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredMessage
-    from lossless.recall.evidence import Evidence
     from lossless.store.archive import Archive
 
 BRIEF_SECTIONS = (
@@ -196,19 +193,9 @@ def plan_focus(parts: EngineParts, session: SessionRef | int, prompt: str | None
     target = min(FOCUS_TARGET_TOKENS, max(_MIN_TARGET, weight))
     evidence = min(_MAX_EVIDENCE, max(settings.max_expand_tokens, 10 * weight, 2 * target, _MIN_EVIDENCE))
     seconds = min(_MAX_SECONDS, max(settings.delegation_timeout_ms / 1000, _MIN_SECONDS, _SECONDS_PER_TOKEN * target))
-    return FocusPlan(
-        conversation_id,
-        question,
-        covered,
-        target,
-        evidence,
-        seconds,
-        max((seqs[id_] for id_ in ids if id_ in seqs), default=None),
-        max(times, default=None),
-        hash_,
-        active.id if active else None,
-        active.content if active and prompt is None else "",
-    )
+    newest = max((seqs[id_] for id_ in ids if id_ in seqs), default=None), max(times, default=None)
+    before = (active.id, active.content if prompt is None else "") if active else (None, "")
+    return FocusPlan(conversation_id, question, covered, target, evidence, seconds, *newest, hash_, *before)
 
 
 def context_hash(archive: Archive, context: list[ContextItem]) -> str:
@@ -244,9 +231,8 @@ def write_focus(parts: EngineParts, plan: FocusPlan) -> FocusDraft:
         return FocusDraft(text, estimate_tokens(text), EXTRACTIVE_MODEL, cited, aside)
     inputs = summaries_text(summaries, work.evidence_tokens // 2)
     recent = recent_text(messages, work.target_tokens // 4)
-    made = _ask_model(
-        replace(chain, timeout_seconds=work.timeout_seconds), work, inputs, str(found), recent, (cited, aside)
-    )
+    chain = replace(chain, timeout_seconds=work.timeout_seconds)
+    made = _ask_model(chain, work, inputs, str(found), recent, (cited, aside))
     return replace(made, warnings=(*made.warnings, *_warn_unknown(archive, work, made.content)))
 
 
@@ -266,12 +252,9 @@ def apply_focus(parts: EngineParts, plan: FocusPlan, made: FocusDraft) -> Operat
         )  # fmt: skip
         sources = {"active_input": [str(item.id) for item in work.covered], "cited": made.cited}
         briefs.add_brief(conversation, brief, sources | {"irrelevant": made.irrelevant}, now)
-        tokens = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"brief": brief.id, "previous": work.previous_id})
-        change = ContextChange(
-            "failed focus" if made.error else "focus", "focus", None, (), (), None, tokens, tokens, detail
-        )
-        return replace(step.log(work.conversation_id, change, (brief.id,)), action="focus")
+        change = ContextChange("failed focus" if made.error else "focus", "focus")
+        detail = {"brief": brief.id, "previous": work.previous_id}
+        return replace(step.log(brief.conversation_id, change, summary_ids=(brief.id,), detail=detail), action="focus")
 
 
 def plan_unfocus(parts: EngineParts, session: SessionRef | int) -> tuple[StoredBrief, tuple[PreviewItem, ...]]:
@@ -291,10 +274,8 @@ def unfocus(parts: EngineParts, session: SessionRef | int) -> OperationReport:
     with applying(parts, "") as step:
         active, _ = plan_unfocus(parts, conversation_id)
         archive.prompts.deactivate_brief(conversation_id, step.now)
-        tokens = token_sum(archive.context.items(conversation_id))
-        detail = json.dumps({"brief": active.id, "previous": active.id})
-        change = ContextChange("unfocus", "unfocus", None, (), (), None, tokens, tokens, detail)
-        return step.log(conversation_id, change, (active.id,))
+        detail = {"brief": active.id, "previous": active.id}
+        return step.log(conversation_id, ContextChange("unfocus", "unfocus"), summary_ids=(active.id,), detail=detail)
 
 
 def focus_status(parts: EngineParts, session: SessionRef | int) -> FocusStatus | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from itertools import accumulate, groupby
@@ -13,13 +12,13 @@ from uuid import uuid4
 from lossless.errors import BadInput, NotFound
 from lossless.files.media_types import storage_extension
 from lossless.maintenance.surgery import common
-from lossless.maintenance.surgery.common import OperationReport, PreviewItem, applying, preview_items
-from lossless.model.context import MessageItem, NewSummary, SummaryItem, token_sum
-from lossless.model.conversations import Session
+from lossless.maintenance.surgery.common import BackupMaker, OperationReport, PreviewItem, applying, preview_items
+from lossless.model.context import ContextItem, MessageItem, NewSummary, SummaryItem, token_sum
+from lossless.model.conversations import Session, SessionRef
 from lossless.model.identity import file_id, file_ids_in, summary_id
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.maintenance.surgery import MERGE_REASON, SurgeryWrites
+from lossless.store.maintenance.surgery import MERGE_REASON, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -27,11 +26,8 @@ if TYPE_CHECKING:
 
     from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import ContextItem
     from lossless.model.messages import StoredFile
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import LogEntry
 
 #: Closed on purpose: never merged.
 CLOSED_ON_PURPOSE = frozenset({"manual-reset", "cron-rotation"})
@@ -58,10 +54,7 @@ class SplitSession:
 
 @dataclass(frozen=True, slots=True)
 class MergePlan:
-    """Which conversations would be merged into the active one; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """Which conversations would be merged into the active one; equal if only messages were appended meanwhile."""
 
     split: SplitSession
     tokens_before: int = field(compare=False)
@@ -73,10 +66,8 @@ class MergePlan:
 
     @property
     def text(self) -> str:
-        rows = [
-            f"conversation {id_}: {count} context items go to the start of {self.split.target_id}"
-            for id_, count in zip(self.split.source_ids, self.context_items, strict=True)
-        ]
+        moved, where = zip(self.split.source_ids, self.context_items, strict=True), self.split.target_id
+        rows = [f"conversation {id_}: {count} context items go to the start of {where}" for id_, count in moved]
         if self.superseded:
             rows.append(f"leading system prompts that are hidden as superseded: {self.superseded}")
         return "\n".join([self.split.text, *rows, f"context: {self.tokens_before} → {self.tokens_after} tokens"])
@@ -86,11 +77,7 @@ def find_splits(archive: Archive, session_key: str | None = None) -> list[SplitS
     """Sessions that were split; what was closed on purpose does not count."""
     found = []
     for (key, target), rows in groupby(SurgeryWrites(archive).splits(session_key), key=itemgetter(0, 1)):
-        group = [
-            (source, cause, messages, overlaps)
-            for _, _, source, cause, messages, overlaps in rows
-            if cause not in CLOSED_ON_PURPOSE
-        ]
+        group = [row[2:] for row in rows if row[3] not in CLOSED_ON_PURPOSE]
         if not group or Session(key=key).is_cron:
             continue
         doubts = (  # why it is not certain that these belong together
@@ -110,9 +97,8 @@ def plan_merge(archive: Archive, session_key: str, *, reviewed: bool = False) ->
     with archive.reading():
         found = find_splits(archive, session_key)
         if not found:
-            raise BadInput(
-                f"session {session_key!r} is not split: no archived conversation with messages belongs to it"
-            )
+            why = "no archived conversation with messages belongs to it"
+            raise BadInput(f"session {session_key!r} is not split: {why}")
         split = found[0]
         if split.review and not reviewed:
             raise BadInput(f"session {session_key!r} needs a review first: {split.review}")
@@ -158,11 +144,8 @@ def apply_merge(parts: EngineParts, planned: MergePlan, backup: BackupMaker = No
         merging.request_sweep(target, now, MERGE_REASON)
         added = tuple(item_id(item) for item in moved)
         detail = {"sources": taken, "ids": ids, "superseded": superseded, "shift": offsets[-1]}
-        change = ContextChange(
-            "merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0, work.tokens_before,
-            work.tokens_after, json.dumps(detail),
-        )  # fmt: skip
-        return step.log(target, change)
+        change = ContextChange("merge", "merge", f"from {', '.join(map(str, sources))}", (), added, 0)
+        return step.log(target, change, work.tokens_before, detail=detail)
 
 
 def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: datetime) -> None:
@@ -175,9 +158,8 @@ def undo_merge(archive: Archive, conversation_id: int, entry: LogEntry, now: dat
         archive.context.unhide(conversation_id, prompt)
     for source in detail["sources"]:
         first = source["offset"] + 1
-        merging.move_messages(
-            conversation_id, source["id"], -source["offset"], first, source["offset"] + source["last"]
-        )
+        last = source["offset"] + source["last"]
+        merging.move_messages(conversation_id, source["id"], -source["offset"], first, last)
         merging.move_records(source["records"], conversation_id, source["id"], -source["offset"])
         merging.move(source, source["id"], conversation_id)
         merging.revive_briefs(source)
@@ -197,10 +179,7 @@ def _context(archive: Archive, conversation_id: int) -> tuple[list[ContextItem],
 
 @dataclass(frozen=True, slots=True)
 class TransplantPlan:
-    """What would be copied, bottom-up; nothing is written yet.
-
-    Two plans are the same if they differ only by messages appended meanwhile.
-    """
+    """What would be copied, bottom-up; plans are equal if only messages were appended meanwhile."""
 
     source_id: int
     target_id: int
@@ -225,9 +204,10 @@ class TransplantPlan:
 
 
 def plan_transplant(
-    archive: Archive, source_id: int, target_id: int, summary_ids: Sequence[str] = ()
+    parts: EngineParts, source: SessionRef | int, target: SessionRef | int, summary_ids: Sequence[str] = ()
 ) -> TransplantPlan:
-    """What a transplant of summaries in a context would copy; BadInput when it is there, or there is nothing."""
+    """What a transplant of the summaries in a context, or of some of them, would copy."""
+    archive, source_id, target_id = parts.archive, parts.conversation_id(source), parts.conversation_id(target)
     if source_id == target_id:
         raise BadInput("a conversation cannot be transplanted into itself")
     with archive.reading():
@@ -239,10 +219,8 @@ def plan_transplant(
         roots = [id_ for id_ in in_context if not summary_ids or id_ in summary_ids]
         if unknown := [id_ for id_ in summary_ids if id_ not in in_context]:
             archive.summaries.get(unknown[0])
-            raise BadInput(
-                f"summary {unknown[0]!r} is not in the context of conversation {source_id}; "
-                "only summaries in the context can be transplanted"
-            )
+            what = f"summary {unknown[0]!r} is not in the context of conversation {source_id}"
+            raise BadInput(f"{what}; only summaries in the context can be transplanted")
         if not roots:
             raise BadInput(f"conversation {source_id} has no summaries in its context to transplant")
         below = SurgeryWrites(archive).below(roots)
@@ -254,9 +232,8 @@ def plan_transplant(
         for summary in summaries:
             if (twin := there.get(_digest(summary.content, known))) is not None:
                 raise BadInput(f"conversation {target_id} has the text of summary {summary.id!r} already, as {twin!r}")
-        places = archive.listings.message_places(
-            sorted({id_ for one in below for id_ in archive.summaries.message_ids(one)})
-        )
+        told = {id_ for one in below for id_ in archive.summaries.message_ids(one)}
+        places = archive.listings.message_places(sorted(told))
         messages = tuple(sorted(places, key=lambda id_: places[id_]))
         carried = {id_ for ids in SurgeryWrites(archive).files_of(messages).values() for id_ in ids}
         files = tuple(sorted(archive.files.many(carried.union(*(one.file_ids for one in summaries)))))
@@ -271,7 +248,7 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
     archive = parts.archive
     with applying(parts, "transplant", backup) as step:
         wanted, now = [str(root.id) for root in planned.roots], step.now
-        work = step.check(planned, plan_transplant(archive, planned.source_id, planned.target_id, wanted))
+        work = step.check(planned, plan_transplant(parts, planned.source_id, planned.target_id, wanted))
         operations = SurgeryWrites(archive)
         names = _copy_files(archive, parts.vault, work, now)
         operations.shift(work.target_id, len(work.message_ids))
@@ -285,23 +262,18 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
         head = first if first is not None else prompts[-1][0] + 1 if prompts else 0
         operations.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
-        made = {
-            "messages": list(places.values()),
-            "summaries": list(ids.values()),
-            "files": sorted(names.values()),
-            "from": wanted,
-        }
-        change = ContextChange(
-            "transplant", "transplant", f"from {work.source_id}", (), roots, head, work.tokens_before,
-            work.tokens_after, json.dumps(made),
-        )  # fmt: skip
-        return step.log(work.target_id, change, roots)
+        made = {"messages": [*places.values()], "summaries": [*ids.values()], "files": sorted(names.values())}
+        change = ContextChange("transplant", "transplant", f"from {work.source_id}", (), roots, head)
+        return step.log(work.target_id, change, work.tokens_before, summary_ids=roots, detail=made | {"from": wanted})
 
 
-def earlier_transplant(archive: Archive, source_id: int, target_id: int) -> tuple[str, ...] | None:
+def earlier_transplant(
+    parts: EngineParts, source: SessionRef | int, target: SessionRef | int
+) -> tuple[str, ...] | None:
     """What the newest transplant between two conversations copied, unless it was undone; None without one."""
-    entries = common.undoable_steps(SurgeryWrites(archive).entries(target_id))
-    found = [one for one in entries if one.action == "transplant" and one.cause == f"from {source_id}"]
+    entries = common.undoable_steps(SurgeryWrites(parts.archive).entries(parts.conversation_id(target)))
+    cause = f"from {parts.conversation_id(source)}"
+    found = [one for one in entries if one.action == "transplant" and one.cause == cause]
     return tuple(found[-1].detail.get("from", ())) if found else None
 
 

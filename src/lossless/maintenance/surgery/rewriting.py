@@ -8,7 +8,6 @@ calls that a user asked for.
 
 from __future__ import annotations
 
-import json
 import re
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,29 +16,24 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction import source_text
 from lossless.compaction.source_text import SourceSummary, input_text
-from lossless.compaction.summarise import SummarySource, WrittenSummary
-from lossless.compaction.summariser import lease_length
+from lossless.compaction.summarise import AskForSummary, SummaryPrompt, SummarySource, WrittenSummary
+from lossless.compaction.summariser import Summariser, lease_length
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelDenied, ModelError, NotFound, Stale
-from lossless.maintenance.surgery.common import OperationReport, applying, text_diff
-from lossless.model.context import EXTRACTIVE_MODEL, token_sum
+from lossless.maintenance.surgery.common import BackupMaker, OperationReport, applying, text_diff
+from lossless.model.context import EXTRACTIVE_MODEL, Summary
 from lossless.model.records import ContextChange
 from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
-from lossless.store.maintenance.surgery import SurgeryWrites
+from lossless.store.maintenance.surgery import FormerSummary, SurgeryWrites
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
     from datetime import datetime
 
     from lossless.compaction.compactor import Compactor
-    from lossless.compaction.summarise import AskForSummary, SummaryPrompt
-    from lossless.compaction.summariser import Summariser
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.engine_parts import EngineParts
-    from lossless.maintenance.surgery.common import BackupMaker
-    from lossless.model.context import Summary
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive
-    from lossless.store.maintenance.surgery import FormerSummary
 
 
 def split_compatible(archive: Archive, made: Sequence[SummaryDraft]) -> tuple[list[SummaryDraft], list[SummaryDraft]]:
@@ -83,11 +77,8 @@ def _find_conflict(
             continue
         if summary.id in good and own >= before:
             return summary.id, summary.id
-        shrunk = [id_ for id_ in summary.source_ids if id_ in good and good[id_].tokens < sizes[id_]]
-        if shrunk:
-            return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
-        if summary.id in good:
-            return summary.id, summary.id
+        shrunk = [id_ for id_ in summary.source_ids if id_ in good]  # one of them is smaller now
+        return min(shrunk, key=lambda id_: good[id_].tokens - sizes[id_]), summary.id
     return None
 
 
@@ -187,9 +178,8 @@ class RewriteTarget:
     preview: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.id} depth {self.depth}, {self.tokens} of {self.source_tokens} tokens, {self.reason}: {self.preview}"
-        )
+        size = f"{self.tokens} of {self.source_tokens} tokens"
+        return f"{self.id} depth {self.depth}, {size}, {self.reason}: {self.preview}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,17 +316,14 @@ def check_summary(archive: Archive, summary_id: str, conversation_id: int) -> No
     """Raises NotFound or BadInput when a conversation does not have this summary."""
     found = archive.summaries.get(summary_id)
     if found.conversation_id != conversation_id:
-        raise BadInput(
-            f"summary {summary_id!r} does not belong to conversation {conversation_id}: "
-            f"it belongs to conversation {found.conversation_id}"
-        )
+        what = f"summary {summary_id!r} does not belong to conversation {conversation_id}"
+        raise BadInput(f"{what}: it belongs to conversation {found.conversation_id}")
 
 
 def rewrite_target(archive: Archive, summary: Summary, reason: str) -> RewriteTarget:
     weight = SurgeryWrites(archive).source_tokens(summary.id)
-    return RewriteTarget(
-        summary.id, summary.depth, summary.tokens, weight, summary.model, reason, one_line(summary.content)
-    )
+    words = one_line(summary.content)
+    return RewriteTarget(summary.id, summary.depth, summary.tokens, weight, summary.model, reason, words)
 
 
 def summary_source(
@@ -392,10 +379,8 @@ def draft_summary(
         refusal = STILL_BROKEN
     elif written.text == now.content:
         refusal = UNCHANGED
-    return replace(
-        blank, text=written.text, tokens=written.tokens, model=written.model, file_ids=written.file_ids,
-        calls=written.calls, refusal=refusal,
-    )  # fmt: skip
+    made = replace(blank, text=written.text, tokens=written.tokens, model=written.model, file_ids=written.file_ids)
+    return replace(made, calls=written.calls, refusal=refusal)
 
 
 def draft_all(
@@ -429,9 +414,8 @@ def draft_all(
         while waiting:
             target, because = waiting.pop(0)
             if not prolong():
-                yield SummaryDraft(
-                    target.id, target.depth, "", target.tokens, refusal=TAKEN, is_failed=True, is_last=True
-                )
+                blank = SummaryDraft(target.id, target.depth, "", target.tokens)
+                yield replace(blank, refusal=TAKEN, is_failed=True, is_last=True)
                 return
             made = replace(draft_summary(writer, work, target, accepted, ask), because=because)
             failures = failures + 1 if made.is_failed else 0
@@ -461,16 +445,16 @@ def place_drafts(parts: EngineParts, made: DraftedPlan, backup: BackupMaker = No
         _, refused = split_compatible(archive, drafts)
         if refused:
             raise BadInput(f"summary {refused[0].summary_id!r}: {refused[0].refusal}")
-        before = token_sum(archive.context.items(work.conversation_id))
+        before = archive.context.tokens(work.conversation_id)
         for one in drafts:
             operations.write(one.summary_id, one.text, one.tokens, one.model, one.file_ids)
         for one in sorted(drafts, key=lambda one: one.depth):
             archive.summaries.clear_stale([one.summary_id], one.version)
         operations.recount([one.summary_id for one in drafts])
-        after = token_sum(archive.context.items(work.conversation_id))
-        detail = json.dumps({"rule": work.rule, "left": made.left, "kept": work.kept}) if work.rule else None
-        change = ContextChange(work.action, work.action, None, (), (), None, before, after, detail)
-        return step.log(work.conversation_id, change, tuple(one.summary_id for one in drafts), former)
+        detail = {"rule": work.rule, "left": made.left, "kept": work.kept} if work.rule else None
+        ids = tuple(one.summary_id for one in drafts)
+        change = ContextChange(work.action, work.action)
+        return step.log(work.conversation_id, change, before, summary_ids=ids, former=former, detail=detail)
 
 
 def _with_draft(summary: Summary, accepted: Mapping[str, SummaryDraft]) -> Summary:
@@ -547,11 +531,7 @@ def write_drafts(
 
 
 def _bridges(
-    writer: Compactor,
-    work: RewritePlan,
-    refused: Sequence[SummaryDraft],
-    good: Sequence[SummaryDraft],
-    missing: set[str],
+    writer: Compactor, work: RewritePlan, refused: list[SummaryDraft], good: list[SummaryDraft], missing: set[str]
 ) -> list[SummaryDraft]:
     """Texts until another run reaches what is above: extracts are made again from the new texts, no others."""
     held = [replace(one, refusal=None, breaks=None) for one in refused if one.breaks is not None]
@@ -612,13 +592,7 @@ NOTHING_LEFT = "[Nothing that this told of is part of the conversation any more.
 
 
 def extract_stale(
-    archive: Archive,
-    conversation_id: int,
-    summariser: Summariser,
-    now: datetime,
-    *,
-    everything: bool = False,
-    limit: int = MAX_AT_ONCE,
+    archive: Archive, conversation_id: int, summariser: Summariser, now: datetime, *, everything: bool = False
 ) -> tuple[str, ...]:
     """Extract stale summaries again whose sources are up to date, or `everything`; returns their ids."""
 
@@ -632,7 +606,7 @@ def extract_stale(
                 stale.discard(summary.id)
 
     with archive.writing():
-        return _replace_texts(archive, conversation_id, now, islice(extracted(), limit))
+        return _replace_texts(archive, conversation_id, now, islice(extracted(), MAX_AT_ONCE))
 
 
 def write_stale(archive: Archive, conversation_id: int, summariser: Summariser, clock: Callable[[], datetime]) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
 from lossless.files.document import StubPlan, stub_payload, tool_reference
 from lossless.files.document import plan_stubs as choose_outputs
-from lossless.files.vault import write_payloads
+from lossless.files.vault import Vault, write_payloads
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from datetime import datetime
 
-    from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.conversations import SessionRef
@@ -139,16 +138,12 @@ def plan_replacements(
 
 def _answers_by_call(messages: Iterable[RecordedMessage]) -> dict[str, RecordedMessage]:
     """Entries with results, by call id; ids that two entries share are skipped."""
-    found: dict[str, RecordedMessage] = {}
-    twice: set[str] = set()
+    found: defaultdict[str, list[RecordedMessage]] = defaultdict(list)
     for entry_id, message in messages:
-        if message.get("role") not in ("toolResult", "tool"):
-            continue
         call_id = message.get("toolCallId") or message.get("tool_call_id")
-        if isinstance(call_id, str):
-            twice |= {call_id} & found.keys()
-            found[call_id] = entry_id, message
-    return {call_id: entry for call_id, entry in found.items() if call_id not in twice}
+        if message.get("role") in ("toolResult", "tool") and isinstance(call_id, str):
+            found[call_id].append((entry_id, message))
+    return {call_id: entries[0] for call_id, entries in found.items() if len(entries) == 1}
 
 
 def _short_form(archive: Archive, message_id: int, content: str, file_id: str) -> str | None:
