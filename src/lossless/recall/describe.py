@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from lossless.files.vault import Vault
-    from lossless.model.context import Summary
     from lossless.model.messages import StoredFile
     from lossless.recall.results import TextBudget
     from lossless.recall.scope import Scope
@@ -72,11 +71,6 @@ def format_id_ranges(message_ids: Sequence[int]) -> str:
     shown = [f"msg#{run[0]}" if len(run) == 1 else f"msg#{run[0]}..msg#{run[-1]}" for run in pieces[:20]]
     more = [f"and {len(pieces) - 20} more runs"] if len(pieces) > 20 else []
     return " ".join([*shown, *more, f"({len(message_ids)})"])
-
-
-def json_time(at: datetime | None) -> str | None:
-    """A time for JSON."""
-    return None if at is None else state_time(at)
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -210,6 +204,13 @@ def describe(
     return recall_scope.read_and_charge(archive, grant, now, fitted, lambda found: estimate_tokens(found.page.text))
 
 
+#: What is told of every summary.
+_NODE = (
+    "kind depth tokens=tokenCount descendant_count descendant_tokens=descendantTokenCount "
+    "source_message_tokens=sourceMessageTokenCount earliest_at latest_at"
+)
+
+
 def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
@@ -244,14 +245,10 @@ def _describe_summary(
         "id": summary.id,
         "type": "summary",
         "summary": {
-            "conversationId": summary.conversation_id,
-            **_node_details(summary),
-            "fileIds": list(summary.file_ids),
-            "parentIds": list(summary.source_ids),
+            **results.json_fields(summary, f"conversation_id {_NODE} file_ids source_ids=parentIds"),
             "childIds": list(used_in),
             "messageIds": list(messages),
-            "createdAt": state_time(summary.created_at),
-            "model": summary.model,
+            **results.json_fields(summary, "created_at model"),
         },
         "manifest": {
             "tokenCap": cap,
@@ -279,23 +276,9 @@ def _branch(node: LineageNode, level: int, source_of: str | None, cap: int) -> t
         "summaryId": node.id,
         "parentSummaryId": source_of,
         "depthFromRoot": level,
-        **_node_details(node),
-        "childCount": node.source_count,
+        **results.json_fields(node, f"{_NODE} source_count=childCount"),
         "costs": {"summariesOnly": small, "withMessages": large},
         "budget": {"summariesOnly": small_fits, "withMessages": large_fits},
-    }
-
-
-def _node_details(node: Summary | LineageNode) -> dict[str, Any]:
-    return {
-        "kind": node.kind,
-        "depth": node.depth,
-        "tokenCount": node.tokens,
-        "descendantCount": node.descendant_count,
-        "descendantTokenCount": node.descendant_tokens,
-        "sourceMessageTokenCount": node.source_message_tokens,
-        "earliestAt": json_time(node.earliest_at),
-        "latestAt": json_time(node.latest_at),
     }
 
 
@@ -361,12 +344,9 @@ def _describe_message(
         "id": name,
         "type": "message",
         "message": {
-            "messageId": stored.id,
-            "conversationId": stored.conversation_id,
-            "seq": stored.seq,
-            "role": message.role,
-            "tokenCount": message.tokens,
-            "createdAt": state_time(stored.created_at),
+            **results.json_fields(
+                stored, "id=messageId conversation_id seq message.role=role message.tokens=tokenCount created_at"
+            ),
             "parts": parts,
             "fileId": stored.file_id,
             "summaryId": leaf,
@@ -423,15 +403,10 @@ def _describe_file(
     details = {
         "id": stored.id,
         "type": "file",
-        "file": {
-            "conversationId": stored.conversation_id,
-            "fileName": stored.name,
-            "mimeType": stored.mime,
-            "byteSize": stored.byte_size,
-            "lineCount": stored.line_count,
-            "explorationSummary": stored.exploration_summary,
-            "createdAt": state_time(stored.created_at),
-        },
+        "file": results.json_fields(
+            stored,
+            "conversation_id name=fileName mime=mimeType byte_size line_count exploration_summary created_at",
+        ),
         "content": {
             "start": page.start,
             "end": page.end,

@@ -7,18 +7,21 @@ import re
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.records import SearchPlace, pack_cursor, unpack_cursor
-from lossless.model.times import row_time
+from lossless.model.times import row_time, state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.settings.setting import camel_case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Sequence
 
     from lossless.model.messages import Json, Message, Part, StoredMessage
     from lossless.recall.query import TermFinder, TermMatch
@@ -62,6 +65,23 @@ class TextBudget:
         start = max(0, len(text) - max(0, self.chars), len(text) - 4 * max(0, self.tokens))
         rest = range(start, len(text))
         return text[start + bisect_left(rest, True, key=lambda at: estimate_tokens(text[at:]) <= self.tokens) :]
+
+
+def json_fields(value: object, fields: str) -> dict[str, Any]:
+    """Some fields of a value for programs, times as texts: `created_at` as `createdAt`, `tokens=size` as `size`."""
+    return {key: _json_value(get(value)) for key, get in _getters(fields)}
+
+
+@cache
+def _getters(fields: str) -> list[tuple[str, Callable[[object], object]]]:
+    named = (field.partition("=") for field in fields.split())
+    return [(key or camel_case(name), attrgetter(name)) for name, _, key in named]
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, datetime):
+        return state_time(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 _VERSION = 1
