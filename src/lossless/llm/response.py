@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from importlib.resources import files
 from typing import Any
 
 from lossless.llm.completion import Completion, Usage
@@ -178,26 +179,14 @@ def parse_completion(response: object, model: str) -> Completion:
     )
 
 
-_SECRET = r"(?:x-)?(?:api[ _-]?key|access[ _-]token|auth(?:entication)?[ _-]token|token|credentials?)\b"
-_AUTH_TEXT = re.compile(
-    r"\bunauthori[sz]ed\b|\bunauthenticated\b"
-    rf"|\b(?:invalid|incorrect|expired|missing|revoked)[ _-]{_SECRET}"
-    rf"|\b{_SECRET}.{{0,30}}\b(?:invalid|expired|revoked|incorrect|missing)\b"
-    r"|\bno (?:api[ _-]?key|credentials?)\b"
-    r"|\bauthentication[ _](?:failed|error|required)\b|\b(?:failed|unable) to authenticate\b"
-    r"|\b(?:missing|insufficient)[ _](?:required[ _])?scopes?\b|\bmodel\.request\b"
-    r"|\bnot logged in\b|\bplease (?:log|sign) ?in\b",
-    re.IGNORECASE,
-)
-_DENIED_TEXT = re.compile(
-    r"\bmodel override\b|\boverride\b.{0,40}\bmodel\b|\ballow(?:ed)? ?model(?:override|s)\b"
-    r"|\b(?:denied|forbidden|refused|blocked|not allowed|not permitted)\b.{0,20}\b(?:by|policy)\b"
-    r"|\bpolicy\b.{0,20}\b(?:denied|denies|refused|forbids|blocked)\b|\bpermission denied\b"
-    r"|\b(?:llm|model|completion)s?\b.{0,20}\b(?:unavailable|disabled|denied)\b"
-    r"|\b(?:llm|model|completion)s?\b.{0,20}\bnot (?:available|allowed|permitted)\b"
-    r"|\bno (?:model|llm)s?\b",
-    re.IGNORECASE,
-)
+def _failures(name: str) -> re.Pattern[str]:
+    """A list of `failures.txt`: what error messages of a kind say."""
+    lists = files("lossless.llm").joinpath("failures.txt").read_text("utf-8").split("\n\n")
+    lines = next(one for one in lists if one.startswith(f"{name}:\n")).splitlines()[1:]
+    return re.compile("|".join(lines), re.IGNORECASE)
+
+
+_AUTH_TEXT, _DENIED_TEXT = _failures("credentials are refused"), _failures("a policy forbids the call")
 _DENIED_KINDS = frozenset(
     {"denied", "policy", "policy_denied", "forbidden", "unavailable", "llm_unavailable", "model_denied"}
 )
