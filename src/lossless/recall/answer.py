@@ -24,12 +24,13 @@ from lossless.recall import delegate
 from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
-from lossless.recall.query import TermFinder, parse_query
+from lossless.recall.query import TermFinder, pair_list, parse_query
 from lossless.recall.results import (
     ELLIPSIS,
     TextBudget,
     find_references,
     format_span,
+    json_fields,
     message_header,
     message_text,
     parse_reference,
@@ -72,15 +73,9 @@ class AnswerPart:
     @property
     def details(self) -> dict[str, Any]:
         reply = self.reply or DelegateReply("", truncated=True)
-        found: dict[str, Any] = {
-            "conversationId": self.conversation_id,
-            "status": self.status,
-            "expandedSummaryCount": reply.expanded_summary_count,
-            "citedIds": list(reply.cited_ids),
-            "totalSourceTokens": reply.total_source_tokens,
-            "truncated": reply.truncated,
-            "summaryIds": list(self.seed_ids),
-        }
+        found = json_fields(self, "conversation_id status")
+        found |= json_fields(reply, "expanded_summary_count cited_ids total_source_tokens truncated")
+        found |= json_fields(self, "seed_ids=summaryIds")
         if isinstance(self.outcome, DelegateError):
             found |= {"error": str(self.outcome), "errorCode": self.outcome.code, "phase": self.outcome.phase}
         return found if self.elapsed_ms is None else found | {"elapsedMs": self.elapsed_ms}
@@ -93,25 +88,29 @@ def answer_details(
 
     `others` match, too, and were not read; `several`: whether more than one conversation was asked for.
     """
-    replies = [part.reply for part in parts if part.reply]
-    good = sorted(part.conversation_id for part in parts if part.reply)
+    good = [part for part in parts if part.reply]
+    replies = [part.reply for part in good if part.reply]
     found = head | {
-        "citedIds": list(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
-        "sourceConversationIds": good,
+        "citedIds": _each_once(reply.cited_ids for reply in replies),
+        "sourceConversationIds": sorted(part.conversation_id for part in good),
         "expandedSummaryCount": sum(reply.expanded_summary_count for reply in replies),
         "totalSourceTokens": sum(reply.total_source_tokens for reply in replies),
         "truncated": "error" in head or len(good) < len(parts) or any(reply.truncated for reply in replies),
     }
     if len(good) == 1:
-        found["sourceConversationId"] = good[0]
+        found["sourceConversationId"] = good[0].conversation_id
     if several or any(part.status == "failed" for part in parts):
         found["conversationBreakdown"] = [part.details for part in parts]
     optional = {
-        "strategy": next((part.strategy for part in parts if part.reply), None),
-        "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in parts))),
+        "strategy": good[0].strategy if good else None,
+        "droppedIds": _each_once(part.dropped for part in parts),
         "otherConversationIds": list(others),
     }
     return found | {name: value for name, value in optional.items() if value}
+
+
+def _each_once(ids: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(ids)))
 
 
 def no_answer(text: str, code: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
@@ -341,17 +340,9 @@ _ANSWERING, _ASKS_SHARE, _KIND_SHARE, _CODE_SHARE = 8, 0.3, 2.0, 0.2
 _LEAST_SENTENCE = 8
 _CODE_SIGNS = re.compile(r"[{}()=;<>|]|::|->|_\w")
 #: What a question begins with, and what its answer then holds.
-_KINDS_OF_ANSWER = {
-    r"(?:when|what (?:day|date|time|year|month)|since when|wann|quand|cuándo)\b": (
-        r"\d|(?i:yesterday|today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|week|month|year|ago)"
-    ),
-    r"(?:how (?:many|much|long|old|far|often)|wie (?:viele?|lange|oft)|combien|cuánt\w+)\b": (
-        r"\d|\b(?i:two|three|four|five|six|seven|eight|nine|ten|once|twice|dozen|half)\b"
-    ),
-    r"(?:who|whom|whose|wer|wem|qui|quién)\b": r"(?<=\w )[A-Z]\w+",
-    r"(?:where|wo|où|dónde)\b": r"\b(?:in|at|on|to|from|near|into) (?:the )?[A-Z/~]|/\w",
-    r"(?:why|warum|pourquoi)\b": r"\b(?i:because|since|so that|due to|weil|car)\b|'cause",
-}
+_KINDS_OF_ANSWER = [
+    (re.compile(rf"\b{asked}", re.I), re.compile(answer)) for asked, answer in pair_list("kinds of answer")
+]
 
 
 def _answer_from_recall(
@@ -385,15 +376,14 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     query = parse_query(question)
     finder, best = TermFinder(query.terms), evidence[:_ANSWERING]
     having = Counter(term for item in best for term in {hit.term for hit in finder.find(item.text, 1)})
-    kinds = _KINDS_OF_ANSWER.items()
-    kind = next((answer for asked, answer in kinds if re.search(rf"\b{asked}", question, re.I)), None)
+    kind = next((answer for asked, answer in _KINDS_OF_ANSWER if asked.search(question)), None)
     top, best_sentence, source = 0.0, "", best[0]
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
             value = item.score * (0.5 + covered) / math.sqrt(80 + len(sentence))
             value *= _ASKS_SHARE if sentence.endswith("?") else 1.0
-            value *= _KIND_SHARE if kind and re.search(kind, sentence) else 1.0
+            value *= _KIND_SHARE if kind and kind.search(sentence) else 1.0
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
             if value > top:

@@ -54,6 +54,11 @@ def phrase_list(name: str) -> list[str]:
     return "|".join(_WORDINGS[name]).split("|")
 
 
+def pair_list(name: str) -> list[tuple[str, str]]:
+    """A list of `wordings.txt` whose lines say one thing of another."""
+    return [(one, other) for one, _, other in (line.partition(": ") for line in _WORDINGS[name])]
+
+
 def phrases(name: str, start: str = r"\b", end: str = r"\b") -> re.Pattern[str]:
     """What finds one of the phrases of a list of `wordings.txt`."""
     return re.compile(rf"{start}(?:{'|'.join(_WORDINGS[name])}){end}", re.IGNORECASE)
@@ -685,5 +690,5 @@ _TIME_PARTS = {
 #: What finds a time, and what a match means.
 _PATTERNS = tuple(
     (re.compile(re.sub("%([A-Z_]+)%", lambda part: _TIME_PARTS[part[1]], rule)), _MEANINGS[name])
-    for name, _, rule in (line.partition(": ") for line in _WORDINGS["times"])
+    for name, rule in pair_list("times")
 )
