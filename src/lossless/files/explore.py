@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import LosslessError
-from lossless.files.media_types import exploration_kind, image_type, plain_type
+from lossless.files.media_types import exploration_kind, image_type, plain_type, signatures
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -57,14 +57,7 @@ def count_list(pairs: Iterable[tuple[str, int]]) -> str:
 
 # --- binary payloads ------------------------------------------------------------------------------------------
 
-_SIGNATURES = (
-    (b"%PDF-", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "GZIP"), (b"BZh", "BZIP2"), (b"\xfd7zXZ\x00", "XZ"),
-    (b"7z\xbc\xaf\x27\x1c", "7Z"), (b"\x28\xb5\x2f\xfd", "ZSTD"), (b"SQLite format 3\x00", "SQLite database"),
-    (b"\x7fELF", "ELF executable"), (b"MZ", "Windows executable"), (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
-    (b"\x00asm", "WebAssembly"), (b"ID3", "MP3"), (b"OggS", "OGG"), (b"fLaC", "FLAC"),
-    (b"\x1aE\xdf\xa3", "Matroska/WebM"), (b"PAR1", "Parquet"), (b"\x93NUMPY", "NumPy array"),
-)  # fmt: skip
-_OFFICE = ((b"word/", "DOCX"), (b"xl/", "XLSX"), (b"ppt/", "PPTX"), (b"META-INF/", "JAR"), (b"epub", "EPUB"))
+_FILES_BEGIN, _IN_ZIP_FILES = signatures("filesBegin"), signatures("inZipFiles")
 _SVG = re.compile(rb"<svg[^>]{0,2000}")
 _SVG_SIZE = re.compile(rb"\s(width|height)\s{0,4}=\s{0,4}[\"']?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _PDF_PAGE = re.compile(rb"/Type\s{0,4}/Page(?![a-zA-Z])")
@@ -85,9 +78,9 @@ def image_summary(data: bytes, name: str | None, mime: str) -> str:
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     """The type by the first bytes, and the size."""
-    kind = next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
+    kind = next((kind for beginning, kind in _FILES_BEGIN if data.startswith(beginning)), None)
     if kind == "ZIP":
-        kind = next((inner for mark, inner in _OFFICE if mark in data[:4096]), kind)
+        kind = next((inner for mark, inner in _IN_ZIP_FILES if mark in data[:4096]), kind)
     elif kind is None and data[:4] == b"RIFF":
         kind = {b"WAVE": "WAV", b"AVI ": "AVI"}.get(data[8:12])
     elif kind is None:
