@@ -380,7 +380,7 @@ def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
     if start is not None and start.is_scan:
         return _search_by_scan(asked, letters)
     words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in)
-    page = _newest_page(words, asked) if request.sort == "recency" else _ranked_page(words, asked, now)
+    page = _word_page(words, asked, now, letters)
     if letters.text and start is None:
         page = _add_literal_hits(asked, page, letters)
     elif letters.text and page.rest is None:
@@ -426,73 +426,63 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
     return replace(page, found=shown, rest=rest)
 
 
-def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
-    request, texts = asked.request, asked.archive.search
-    offset = asked.start.offset if asked.start else 0
-    end = offset + request.limit
-    spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-    ranked, known, weights = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
-    hits = ranked[offset:end]
-    near = [hit.id for hit in hits if hit.id not in known and isinstance(hit.id, int)]
-    known = known | {text.id: text for text in texts.messages(near)}
-    finder = words.finder
-    shown = [(hit, known[hit.id]) for hit in hits if hit.id in known]
-    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+def _word_page(words: WordSearch, asked: _Search, now: datetime, letters: LiteralPattern) -> _HitPage:
+    request, start = asked.request, asked.start or SearchStart()
+    is_any, weights = False, None
+    end = start.offset + request.limit
+    if request.sort == "recency":
+        newest, total, is_any = _newest_texts(words, request.limit + 1, start.place, is_any=start.is_any)
+        shown = [(text, 0.0) for text in newest[: request.limit]]
+        rest = SearchStart(place=shown[-1][0].place, is_any=is_any) if len(newest) > request.limit else None
+    else:
+        spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
+        pool, moment = rank.CANDIDATE_POOL + end, now.timestamp()
+        ranked, known, weights = rank.ranked_hits(words, pool, request.sort, moment, spoken)
+        hits = ranked[start.offset : end]
+        near = asked.archive.search.messages(hit.id for hit in hits if hit.id not in known)  # type: ignore[misc]
+        known = known | {text.id: text for text in near}
+        shown = [(known[hit.id], hit.score) for hit in hits if hit.id in known]
+        rest, total = SearchStart(end) if len(ranked) > end else None, sum(bool(hit.matched) for hit in ranked)
     found = [
-        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, weights), letters))
-        for hit, text in shown
+        _hit_of_text(text, score, _mark_literal(best_snippet(text.indexed, words.finder, weights), letters))
+        for text, score in shown
     ]
-    rest = SearchStart(end) if len(ranked) > end else None
-    total = sum(bool(hit.matched) for hit in ranked)
-    return _HitPage(found, [text for _, text in shown], total, rest)
-
-
-def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
-    finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
-    newest, total, is_any = _newest_texts(words, limit + 1, start.place, is_any=start.is_any)
-    texts = newest[:limit]
-    letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
-    found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
-    rest = SearchStart(place=texts[-1].place, is_any=is_any) if len(newest) > limit else None
-    return _HitPage(found, texts, len(newest) if total is None else total, rest, is_any=is_any)
+    return _HitPage(found, [text for text, _ in shown], total, rest, is_any=is_any)
 
 
 def _newest_texts(
     words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
-) -> tuple[list[AnyText], int | None, bool]:
+) -> tuple[list[AnyText], int, bool]:
     """The newest texts behind a place that have all words; on the first page, else one of them.
 
-    Also how many there are, None when unknown; and whether one word was enough.
+    Also how many there are, as far as that is known; and whether one word was enough.
     """
-    if not words.query.terms:
+    query = words.query
+    if not query.terms:
         return [], 0, False
     if not is_any:
-        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
+        found = _newest_of(words, query.match_all, limit, start, len(query.asked))
         if found[0] or start is not None:
             return *found, False
-    return *_newest_of(words, words.query.match_any, limit, start, 1), True
+    return *_newest_of(words, query.match_any, limit, start, 1), True
 
 
 def _newest_of(
     words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
-) -> tuple[list[AnyText], int | None]:
-    search, where = words.archive.search, words.where
-    texts: list[AnyText] = []
-    totals: list[int | None] = []
+) -> tuple[list[AnyText], int]:
+    search, texts, total = words.archive.search, list[AnyText](), 0
+    is_counted = True
     if "message" in words.looks_at:
-        ids, count = search.newest(match, where, limit, start)
-        texts += search.messages(ids)
-        totals.append(count)
+        ids, count = search.newest(match, words.where, limit, start)
+        texts, total, is_counted = [*search.messages(ids)], count or 0, count is not None
     if "summary" in words.looks_at:
-        names, number = search.newest_summaries(match, where, limit, start)
-        texts += search.summaries(names)
-        totals.append(number)
+        names, number = search.newest_summaries(match, words.where, limit, start)
+        texts, total = [*texts, *search.summaries(names)], total + number
     texts = [text for text, _ in rank.current_texts(words.archive, texts)]
-    unread = [text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed)]
+    unread = (text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed))
     texts += [text for text in unread if start is None or is_behind(text.place, start)]
-    texts.sort(key=lambda text: newest_first(text.place))
-    total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
-    return texts[:limit], total
+    shown = sorted(texts, key=lambda text: newest_first(text.place))[:limit]
+    return shown, max(len(texts), total) if is_counted else len(shown)
 
 
 def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
