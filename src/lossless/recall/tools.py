@@ -1,14 +1,9 @@
-"""The tools for agents, declared in `tools.toml`: their schemas, what each does when it is called, and their page.
-
-`python -m lossless.recall.tools docs/reference/tools.md` writes the page; with `--check` it only reports whether
-the page is current.
-"""
+"""The tools for agents, declared in `tools.toml`: their schemas, and what each does when it is called."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -30,7 +25,6 @@ from lossless.recall.results import MAX_RESULT_CHARS, json_fields, parse_referen
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
-from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -515,37 +509,3 @@ class Toolbox:
     def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolCallResult:
         """Use a tool as an agent of this session would."""
         return self.call(name, args, Caller(None if session is None else as_session(session)))
-
-
-_ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
-_KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "strings": "list of texts"}
-
-
-def tools_page() -> str:
-    """The page as Markdown."""
-    head = Path(__file__).with_name("templates").joinpath("tools_page.md").read_text(encoding="utf-8")
-    return "\n".join([head, *(_section(tool) for tool in ALL_TOOLS)])
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` say whether it is up to date."""
-    return write_page("lossless.recall.tools", tools_page, arguments)
-
-
-def _section(tool: Tool) -> str:
-    rows = ["| Argument | Type | Default | Allowed | Meaning |", "|---|---|---|---|---|"]
-    for one in tool.parameters:
-        default = "required" if one.required else ""
-        if not one.required and one.default not in (None, ()):
-            default = f"`{str(one.default).lower() if isinstance(one.default, bool) else one.default}`"
-        allowed = ", ".join(f"`{choice}`" for choice in one.choices)
-        if not allowed and one.minimum is not None:
-            allowed = f"≥ {one.minimum}" if one.maximum is None else f"{one.minimum} … {one.maximum}"
-        cells = (f"`{one.name}`", _KINDS.get(one.kind, one.kind), default, allowed, one.help)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    where = _ONLY_MCP if tool is STATUS_TOOL else ""
-    return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
