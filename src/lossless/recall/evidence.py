@@ -23,17 +23,16 @@ from lossless.recall import query, rank
 from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
-from lossless.recall.search import MAX_PATTERN_CHARS, grep
+from lossless.recall.search import MAX_PATTERN_CHARS, grep, messages_that_ask
 from lossless.store.search import MessageText, SearchScope, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
     from lossless.recall.rank import Hit
-    from lossless.recall.results import SearchResult
-    from lossless.recall.scope import Grep, Scope
+    from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText
 
@@ -168,36 +167,6 @@ def question_messages(archive: Archive, session: Session | None) -> frozenset[in
         return frozenset()
     user = archive.messages.newest_users([conversation.id])
     return frozenset(user.values()) | (frozenset({newest}) if last.role == "assistant" else frozenset())
-
-
-def messages_that_ask(archive: Archive, questions: Iterable[str], found: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """Of found messages with their conversations, those that ask: a newest user message with the same words.
-
-    The same question of an earlier turn is evidence like any other.
-    """
-    known = dict(found)
-    newest = archive.messages.newest_users(set(known.values())).values()
-    asked = {_normalised(question) for question in questions}
-    stored = archive.messages.many([id_ for id_ in newest if id_ in known], exact=False)
-    return frozenset(one.id for one in stored if _normalised(one.message.content) in asked)
-
-
-def grep_without_question(grep: Grep, asking: frozenset[int], questions: tuple[str, ...]) -> Grep:
-    """A search that leaves out the messages that ask."""
-
-    def search(
-        archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
-    ) -> SearchResult:
-        found = grep(archive, scope, request, now, cursor=cursor)
-        messages = [(hit.id, hit.conversation_id) for hit in found.hits if isinstance(hit.id, int)]
-        gone = asking | messages_that_ask(archive, questions, messages)
-        return replace(found, hits=tuple(hit for hit in found.hits if hit.id not in gone)) if gone else found
-
-    return search
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.split()).casefold()
 
 
 #: A text up to this long is quoted whole; of longer ones the best piece, a larger one of the first few.

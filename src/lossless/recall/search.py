@@ -211,6 +211,9 @@ class SearchLimits:
     share: float = scan.TEXT_TIME_SHARE
     #: Whether words are looked for that stand only in versions of messages, behind all others.
     versions: bool = True
+    #: Messages that are left out, and so are newest ones of a user with one of these texts: they ask.
+    asking: frozenset[int] = frozenset()
+    questions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, vault: Vault | None) -> SearchLimits:
@@ -233,7 +236,12 @@ class _Search:
         self, found: Sequence[SearchHit], total: int, hint: str | None, rest: SearchStart | None, *, truncated: bool
     ) -> SearchResult:
         """The result, with the summaries above what was found."""
-        archive = self.archive
+        archive, means = self.archive, self.means
+        messages = [(hit.id, hit.conversation_id) for hit in found if isinstance(hit.id, int)]
+        gone = means.asking
+        if means.questions:
+            gone |= messages_that_ask(archive, means.questions, messages)
+        found = [hit for hit in found if hit.id not in gone]
         ids = [hit.id for hit in found if isinstance(hit.id, int)]
         echoes = archive.search.echoes(ids) if ids else ()
         found = sorted(found, key=lambda hit: hit.id in echoes)
@@ -246,6 +254,22 @@ class _Search:
         nodes = archive.listings.summary_nodes(above) if above else {}
         spans = {id_: (node.earliest_at, node.latest_at) for id_, node in nodes.items()}
         return SearchResult(self.request, self.scope, hits, total, hint, truncated, rest, spans)
+
+
+def messages_that_ask(archive: Archive, questions: Iterable[str], found: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """Of found messages with their conversations, those that ask: a newest user message with the same words.
+
+    The same question of an earlier turn is evidence like any other.
+    """
+    known = dict(found)
+    newest = archive.messages.newest_users(set(known.values())).values()
+    asked = {_normalised(question) for question in questions}
+    stored = archive.messages.many([id_ for id_ in newest if id_ in known], exact=False)
+    return frozenset(one.id for one in stored if _normalised(one.message.content) in asked)
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def grep(

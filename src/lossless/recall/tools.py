@@ -19,7 +19,7 @@ from lossless.model.conversations import Session, as_session
 from lossless.model.times import parse_time, state_time
 from lossless.recall import answer as answering
 from lossless.recall.describe import DescribeRequest, describe
-from lossless.recall.evidence import grep_without_question, question_messages, recall, recent
+from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
 from lossless.recall.results import MAX_RESULT_CHARS, json_fields, parse_reference, parse_references
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope, visible_conversations
@@ -489,8 +489,8 @@ class Toolbox:
     @property
     def grep(self) -> Grep:
         """The search that the tools use, within the time that the settings give it."""
-        search = partial(grep, means=SearchLimits.of(self.settings, self.vault))
-        return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
+        limits = SearchLimits.of(self.settings, self.vault)
+        return partial(grep, means=replace(limits, asking=self.asking, questions=self.questions))
 
     def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolCallResult:
         """Use a tool. Whatever the arguments are, the result is a text: an error is one, too, as JSON."""
