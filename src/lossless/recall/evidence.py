@@ -23,7 +23,7 @@ from lossless.recall import query, rank
 from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
-from lossless.recall.search import MAX_PATTERN_CHARS, grep, messages_that_ask
+from lossless.recall.search import grep, messages_that_ask
 from lossless.store.search import MessageText, SearchScope, stem
 
 if TYPE_CHECKING:
@@ -202,14 +202,14 @@ def recall(
     of the words in which it was asked (`asks`).
     """
     archive = archive.within(scope.conversation_ids)
-    spoken = query.narrowest_time(question[:MAX_PATTERN_CHARS], now)
+    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages", now, _POOL)
+    spoken = words.spoken
     if spoken is not None and _asks_only_when(question, now):
         topics = recent(archive, scope, question, max_tokens, now, asking).topics
         evidence = tuple(item for topic in topics for item in topic.quotes)
         note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
         return RecallResult(question, scope, evidence, note, max_tokens)
-    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
+    ranked, weights, newer = _rank_messages(scope, words, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
     asks_order = spoken is None and query.ASKS_ORDER.search(question) is not None
     in_order = asks_order or (spoken is None and query.asks_course(question))
@@ -268,16 +268,11 @@ def _evidence(
 
 
 def _rank_messages(
-    archive: Archive,
-    scope: Scope,
-    words: rank.WordSearch,
-    spoken: query.MentionedTime | None,
-    now: datetime,
-    asking: frozenset[int],
-    asks: tuple[str, ...],
+    scope: Scope, words: rank.WordSearch, now: datetime, asking: frozenset[int], asks: tuple[str, ...]
 ) -> tuple[Sequence[tuple[MessageText, float]], Sequence[float], Mapping[int, int]]:
     """Messages, best first, with their scores; the weight of each term; and which message corrects which."""
-    found, _, known_weights = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
+    archive = words.archive
+    found, _, known_weights = rank.ranked_hits(words)
     hits = [hit for hit in found if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
@@ -290,7 +285,7 @@ def _rank_messages(
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = known_weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    if spoken is not None:
+    if words.spoken is not None:
         return ranked, weights, {}
     ordered, newer = rank.corrections_first(ranked, words.finder, weights)
     return ordered, weights, newer
@@ -362,10 +357,9 @@ def unasked_evidence(
     if not (topics := _topics(question)):
         return ()
     archive = archive.within(scope.conversation_ids)
-    spoken = query.narrowest_time(question, now)
     where = SearchScope(scope.conversation_ids)
-    search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
-    found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
+    search = rank.word_search(archive, question, where, "messages", now, _PROMPT_POOL, most_rows=_PROMPT_ROWS)
+    found, texts, all_weights = rank.ranked_hits(search)
     near = [hit.id for hit in found if hit.tier < ECHO_LIMIT and isinstance(hit.id, int)]
     ids = [id_ for id_ in near if not in_prompt(id_)][:_MOST_QUOTABLE]
     gone = archive.prompts.hidden(ids)
@@ -374,7 +368,7 @@ def unasked_evidence(
     weights = {
         term.text: weight for term, weight in zip(search.query.terms, all_weights, strict=True) if term.text in topics
     }
-    if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
+    if not _is_about(question, weights, hits[:_DECIDING], is_dated=search.spoken is not None):
         return ()
     minimum = _LEAST_SHARE * max(hit.score for hit in hits)
     budget = (limit if question == words else limit // _LONG_SHARE) - _FRAME_TOKENS
@@ -520,7 +514,7 @@ def recent(
 
     Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
     """
-    archive, span = archive.within(scope.conversation_ids), query.time_range(when[:MAX_PATTERN_CHARS], now)
+    archive, span = archive.within(scope.conversation_ids), query.time_range(when[: query.MAX_QUESTION_CHARS], now)
     if span is None:
         raise BadInput(_NO_TIME)
     since, before = span

@@ -20,7 +20,7 @@ from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
 from lossless.recall import rank, scan
-from lossless.recall.query import TermFinder, narrowest_time, parse_query
+from lossless.recall.query import MAX_QUESTION_CHARS, TermFinder, parse_query
 from lossless.recall.results import (
     NOTHING_FOUND_HINT,
     SearchHit,
@@ -189,7 +189,6 @@ def file_hits(file: StoredFile, text: str, spans: Spans) -> Iterator[SearchHit]:
 
 
 MAX_HITS = 200
-MAX_PATTERN_CHARS = 8_000
 #: What a look for the letters themselves may take when words were found; and when they cannot be what was asked for.
 _GLANCE_SECONDS = 0.03
 _LOOK_SECONDS = 0.5
@@ -312,7 +311,7 @@ def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> Searc
     if request.mode == "regex":
         find = partial(_find_regex, _regex(asked), seconds / 5)
     else:
-        find, match = _words_in_version(request.pattern[:MAX_PATTERN_CHARS])
+        find, match = _words_in_version(request.pattern[:MAX_QUESTION_CHARS])
         seconds = min(_LOOK_SECONDS, seconds)
     found_in = _version_hits(asked.archive, asked.where, find, match, seconds)
     space = request.limit - len(found.hits)
@@ -400,11 +399,12 @@ def _hit_of_match(spot: ScanMatch) -> SearchHit:
 
 def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
     request, start = asked.request, asked.start
-    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+    letters = LiteralPattern(request.pattern[:MAX_QUESTION_CHARS])
     if start is not None and start.is_scan:
         return _search_by_scan(asked, letters)
-    words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in)
-    page = _word_page(words, asked, now, letters)
+    pool = rank.CANDIDATE_POOL + (start.offset if start else 0) + request.limit
+    words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in, now, pool, request.sort)
+    page = _word_page(words, asked, letters)
     if letters.text and start is None:
         page = _add_literal_hits(asked, page, letters)
     elif letters.text and page.rest is None:
@@ -450,7 +450,7 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
     return replace(page, found=shown, rest=rest)
 
 
-def _word_page(words: WordSearch, asked: _Search, now: datetime, letters: LiteralPattern) -> _HitPage:
+def _word_page(words: WordSearch, asked: _Search, letters: LiteralPattern) -> _HitPage:
     request, start = asked.request, asked.start or SearchStart()
     is_any, weights = False, None
     end = start.offset + request.limit
@@ -459,9 +459,7 @@ def _word_page(words: WordSearch, asked: _Search, now: datetime, letters: Litera
         shown = [(text, 0.0) for text in newest[: request.limit]]
         rest = SearchStart(place=shown[-1][0].place, is_any=is_any) if len(newest) > request.limit else None
     else:
-        spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-        pool, moment = rank.CANDIDATE_POOL + end, now.timestamp()
-        ranked, known, weights = rank.ranked_hits(words, pool, request.sort, moment, spoken)
+        ranked, known, weights = rank.ranked_hits(words)
         hits = ranked[start.offset : end]
         near = asked.archive.search.messages(hit.id for hit in hits if hit.id not in known)  # type: ignore[misc]
         known = known | {text.id: text for text in near}
