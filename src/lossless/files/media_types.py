@@ -9,7 +9,6 @@ from importlib.resources import files
 from typing import Any
 
 _TABLES: dict[str, Any] = json.loads(files("lossless.files").joinpath("media_types.json").read_text("utf-8"))
-#: The usual ending of names, by type.
 IMAGE_EXTENSIONS: dict[str, str] = _TABLES["images"]
 _EXTENSIONS: dict[str, str] = IMAGE_EXTENSIONS | _TABLES["others"]
 _VALID_EXTENSION = re.compile(r"[a-z0-9]{1,10}")

@@ -51,7 +51,6 @@ class Usage:
     cost: Decimal | None = None
 
 
-#: A call that reported nothing.
 NO_USAGE = Usage()
 
 
@@ -65,7 +64,6 @@ class Completion:
     usage: Usage = NO_USAGE
     #: Why generation ended, as the provider spells it.
     stop_reason: str | None = None
-    #: Whether the answer was truncated.
     incomplete: bool = False
     #: Types of the returned blocks, for diagnosis when none has text.
     blocks: tuple[str, ...] = ()

@@ -94,6 +94,10 @@ class Endpoint:
         variables = " or ".join(key_variables(self.provider))
         raise errors.ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
 
+    def check(self) -> None:
+        """Raises what `address` or `secret` would raise, before anything is imported or sent."""
+        _ = self.address, self.secret
+
 
 def provider_model(endpoint: Endpoint, timeout_seconds: float = 60.0, price: ModelPrice | None = None) -> Complete:
     """A provider's model as a callable. It makes one request and never retries."""
@@ -103,7 +107,7 @@ def provider_model(endpoint: Endpoint, timeout_seconds: float = 60.0, price: Mod
 
         if not is_llm_installed():
             raise errors.ModelDenied(_MISSING)
-        _ = endpoint.address, endpoint.secret  # raises before anything is imported or sent
+        endpoint.check()
 
         def run() -> Completion:  # in its own event loop: the calling thread may already have one
             return asyncio.run(_ask(endpoint, prompt, timeout_seconds))

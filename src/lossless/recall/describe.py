@@ -42,11 +42,9 @@ class TextPage:
     text: str
     start: int
     end: int
-    #: Where the rest is, when there is a rest.
     cursor: str | None = None
     #: Why there is nothing, or less than asked for.
     note: str | None = None
-    #: How long the whole text is.
     total: int = 0
 
 

@@ -56,13 +56,10 @@ class Evidence:
     created_at: datetime
     #: The message, or a piece of it, on one line; an ellipsis shows where something was left out.
     text: str
-    #: The leaf that covers it, where there is one.
     summary_id: str | None = None
-    #: The sender as the host reported it.
     sender: str = ""
     #: What words such as "last Friday" in it meant on the day it was said.
     days: str = ""
-    #: Where the text stands in the message.
     span: QuoteSpan | None = None
 
     @property
@@ -83,9 +80,7 @@ class RecallResult:
     question: str
     scope: Scope
     evidence: tuple[Evidence, ...] = ()
-    #: What the caller should know.
     note: str = ""
-    #: How long the text may be.
     max_tokens: int = 2000
     #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
     #: something changed, the newest word stands before the rest.

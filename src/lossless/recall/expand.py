@@ -38,7 +38,6 @@ class ExpandedPiece:
     #: For a message the leaf over it, for a summary what it is a source of.
     under: str | None
     title: str
-    #: All of its text.
     whole: str
     start: int
     end: int
@@ -88,7 +87,6 @@ class Expansion:
 
     opened: tuple[str, ...]
     pieces: tuple[ExpandedPiece, ...]
-    #: Where it goes on, when it does.
     cursor: str | None = None
     #: What stands before it, when it was centred on a message.
     previous: str | None = None
@@ -134,7 +132,6 @@ class Expansion:
         }
 
 
-#: What programs are told of a piece.
 _PIECE = "id kind=type level under tokens start end total"
 #: How many messages before and after a message belong to its surroundings.
 NEIGHBOUR_COUNT = 100

@@ -68,7 +68,6 @@ def phrases(name: str, start: str = r"\b", end: str = r"\b") -> re.Pattern[str]:
 class Term:
     """One thing that a question asks for."""
 
-    #: As people write it.
     text: str
     #: FTS5: the term itself, inflected forms included.
     match: str
@@ -76,7 +75,6 @@ class Term:
     loose: str
     #: Ways to write it, each a row of folded words.
     forms: tuple[tuple[str, ...], ...] = ()
-    #: What the longer words begin with.
     prefixes: tuple[str, ...] = ()
     #: Folded letters or signs that are looked for as they are, also inside of words.
     literal: str = ""

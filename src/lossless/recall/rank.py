@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
 
-#: Where a message stands: conversation and seq.
 SeqPlace: TypeAlias = tuple[int, int]
 #: What a term counts that stands one, two, three messages (or passages) away.
 NEIGHBOUR_SHARES = (0.5, 0.3, 0.1)
@@ -271,7 +270,6 @@ _KIND_WORDS = word_list("kinds of things")
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
 _PERSONAL = phrases("is personal")
 _SPECIFIC = re.compile(r"\d[\d.,:]*|(?<=[a-zß-ÿ,;:] )[^\W\d_a-zß-ÿ][\w'’-]+")
-#: How people say what they always want, and what they prefer.
 _WISH_LIST = phrase_list("wishes")
 _WISHES = "body: (" + " OR ".join(f'"{one}"' for one in _WISH_LIST) + ")"
 _WISH = re.compile(r"\b(?:" + "|".join(one.replace(" ", r"\W+") for one in _WISH_LIST) + r")\b", re.IGNORECASE)
@@ -292,7 +290,6 @@ class WeighedPassages:
     query: Query
     weights: tuple[float, ...]
     hits: tuple[Hit, ...]
-    #: The one speaker whom the question names.
     speaker: str | None
     #: What all that was asked weighs.
     whole: float
@@ -410,7 +407,6 @@ class WordSearch:
     sort: SortOrder
     #: How many index rows may be scored, if there is a limit.
     most_rows: int | None
-    #: The time that the question speaks of.
     spoken: MentionedTime | None
     unread_messages: Sequence[int] = ()
     unread_summaries: Sequence[str] = ()

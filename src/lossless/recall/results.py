@@ -108,7 +108,6 @@ def bad_cursor() -> BadInput:
     return BadInput(_BAD)
 
 
-#: The hint of a search that found nothing and has no better reason.
 NOTHING_FOUND_HINT = "Nothing in scope holds this."
 _LARGEST = 1 << 62
 
@@ -158,7 +157,6 @@ class SearchStart:
     place: SearchPlace | None = None
     #: Whether the letters are looked for as they are, instead of words.
     is_scan: bool = False
-    #: Whether one of the words is enough.
     is_any: bool = False
     #: Whether only versions are left, behind so many of them.
     is_version: bool = False

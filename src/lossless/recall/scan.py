@@ -421,7 +421,6 @@ class RegexTraits:
         return size
 
 
-#: Something to look for in texts.
 ScanPattern: TypeAlias = Regex | LiteralPattern
 
 _KIND = "pattern"

@@ -430,7 +430,6 @@ class _HitPage:
     #: Where the same letters inside of other words are looked for.
     beyond: SearchStart | None = None
     hint: str | None = None
-    #: Whether one of the words was enough.
     is_any: bool = False
 
 

@@ -54,7 +54,6 @@ class Parameter:
     kind: ParameterKind
     help: str
     default: Any = None
-    #: Whether a call without it makes no sense.
     required: bool = False
     #: Whether the schema asks models for it although there is a default.
     asked_for: bool = False
@@ -348,7 +347,6 @@ def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
     return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
 
 
-#: What programs are told of a quotation.
 _QUOTE = "reference=id conversation_id seq role created_at text summary_id"
 
 
@@ -372,19 +370,12 @@ def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     return _with_scope_warning(scope, str(found), json_fields(found, "since before note") | {"topics": topics})
 
 
-#: What programs are told of a conversation.
 _CONVERSATION = (
     "conversation_id session_key title message_count=messages summary_count=summaries latest_message_at=latestAt"
 )
 #: A title or a session key is shown up to so many characters.
 _NAME_CHARS = 80
-_STATUS = """\
-Kept: {conversations:,} conversations, {messages:,} messages ({messageTokens:,} tokens), {summaries:,} summaries, \
-{files:,} files.
-Last stored: {storedAgo}. Last compacted: {compactedAgo}.
-Seen {seen:,}, stored {stored:,}, ambiguous {ambiguous:,}, revised {revised:,}, likely {likely:,}. \
-Blocked conversations: {blocked}. Transcripts held back: {heldTranscripts}. Quarantined conversations: {quarantined}. \
-Sweeps put off: {sweepsPutOff}."""
+_STATUS = Path(__file__).with_name("templates").joinpath("status.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -479,7 +470,6 @@ class Toolbox:
     vault: Vault | None = None
     #: The model that answers questions, and the one to ask when that refuses, each with a name to remember it by.
     models: tuple[tuple[str, Complete], ...] = ()
-    #: The host's own sub-agents.
     delegate: Delegate | None = None
     monotonic: Callable[[], float] = time.monotonic
     #: For those who read on behalf of a question: the messages that ask it, and its words. They do not find them.
