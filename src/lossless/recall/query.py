@@ -529,10 +529,7 @@ def time_range(words: str, now: datetime) -> tuple[datetime, datetime] | None:
 def find_times(text: str, now: datetime) -> list[MentionedTime]:
     """All times that `text` speaks of, in order and without overlaps. Any text will do."""
     folded = fold_text(text)
-    if len(folded) != len(text):
-        folded = text.lower()
-    if len(folded) != len(text):
-        return []
+    offsets = fold_offsets(text, folded) or range(len(text) + 1)
     is_french = stop_words(WORD.findall(folded)) is FRENCH
     found: list[MentionedTime] = []
     for pattern, meaning in _PATTERNS:
@@ -544,9 +541,9 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
             with suppress(ValueError, OverflowError):  # a day that does not exist, or a time beyond the calendar
                 span = meaning(now, **match.groupdict())
                 if span is not None:
-                    ends = _apply_preposition(folded, match.start(), span, now)
-                    found.append(MentionedTime(match.start(), match.end(), *ends))
-    return sorted(found, key=lambda spoken: spoken.start)
+                    found.append(MentionedTime(*match.span(), *_apply_preposition(folded, match.start(), span, now)))
+    in_text = (replace(one, start=offsets[one.start], end=offsets[one.end]) for one in found)
+    return sorted(in_text, key=lambda spoken: spoken.start)
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:

@@ -378,9 +378,8 @@ def _search_by_scan(asked: _Search, pattern: ScanPattern) -> SearchResult:
 def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPlace | None = None) -> ScanResult:
     """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
     request = asked.request
-    done = scan.scan_scope(
-        asked.archive, asked.where, request.search_in, pattern, request.limit, seconds, start, asked.means.share
-    )
+    looks = scan.TextScan(asked.archive, asked.where, pattern, request.limit, seconds, start, asked.means.share)
+    done = looks.run(request.search_in)
     is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
     if is_wanted and asked.means.trigrams == "auto":
         _build_trigrams(asked.archive)
@@ -580,9 +579,8 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
 
 def _glance(asked: _Search, search_in: SearchIn, letters: LiteralPattern, seconds: float) -> ScanResult:
     """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
-    return scan.scan_scope(
-        asked.archive, asked.where, search_in, letters, asked.request.limit, seconds, clock=time.thread_time
-    )
+    limit, clock = asked.request.limit, time.thread_time
+    return scan.TextScan(asked.archive, asked.where, letters, limit, seconds, clock=clock).run(search_in)
 
 
 def _hit_of_text(text: AnyText, score: float, snippet: Snippet) -> SearchHit:
