@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import LosslessError
 from lossless.files.media_types import exploration_kind, image_type, plain_type, signatures
+from lossless.model.tokens import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,14 +29,9 @@ def clip(text: str, limit: int = ITEM_CHARS) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def one_line(text: str) -> str:
-    """`text` with white space collapsed."""
-    return " ".join(text.split())
-
-
 def list_item(text: str) -> str:
     """A value from the payload as a list item: one line, truncated."""
-    return clip(one_line(text[: 4 * ITEM_CHARS]))
+    return one_line(text, ITEM_CHARS)
 
 
 def list_items(label: str, items: Sequence[str], limit: int, separator: str = ", ") -> str:
@@ -195,10 +191,8 @@ def json_summary(text: str) -> str:
     except (RecursionError, ValueError) as error:
         is_deep = isinstance(error, RecursionError)
         reason = "nested too deeply" if is_deep else list_item(str(error).partition(":")[0].lower())
-        return (
-            f"Structured summary (JSON):\nIt cannot be parsed: {reason}.\nCharacters: {len(text):,}.\n"
-            f"Lines: {_lines(text):,}.\nOpening excerpt: {clip(' '.join(text[:400].split()), 300)}."
-        )
+        excerpt = f"Opening excerpt: {one_line(text[:400], 300)}."
+        return "\n".join(["Structured summary (JSON):", f"It cannot be parsed: {reason}.", *_sizes(text), excerpt])
     lines = ["Structured summary (JSON):", f"Top-level type: {_type(value)}.", f"Shape: {json_shape(value)}."]
     if len(text) > SMALL_CHARS:
         lines += _details(value)
@@ -314,12 +308,10 @@ def text_summary(text: str, name: str | None) -> str:
     """Size, section headers, beginning and end; beyond a few lines also the likely kind of text."""
     lines = [
         f"{TEXT_HEADING}{list_item(name or 'unnamed')}):",
-        f"Characters: {len(text):,}.",
-        f"Words: {len(text.split()):,}.",
-        f"Lines: {_lines(text):,}.",
+        f"Characters: {len(text):,}.\nWords: {len(text.split()):,}.\nLines: {text.count(chr(10)) + 1:,}.",
         list_items("Detected section headers", section_headers(text), _MAX_HEADERS, " | "),
-        f"Opening excerpt: {one_line(text[:_EXCERPT_CHARS])}.",
-        f"Closing excerpt: {one_line(text[-_EXCERPT_CHARS:])}.",
+        f"Opening excerpt: {one_line(text[:_EXCERPT_CHARS], _EXCERPT_CHARS)}.",
+        f"Closing excerpt: {one_line(text[-_EXCERPT_CHARS:], _EXCERPT_CHARS)}.",
     ]
     if len(text) > SMALL_CHARS:
         found = looks_like_json(text) or _diff(text) or log_lines(text) or _table(text)
@@ -421,8 +413,7 @@ def yaml_summary(text: str) -> str:
         valued = list(dict.fromkeys(_VALUED_KEY.findall(text)))
         documents = text.count("\n---") + 1
         items = len(re.findall(r"^- ", text, re.MULTILINE))
-        lines += [f"Lines: {_lines(text):,}."]
-        lines += [list_items("Top-level values", valued, _TABLES_MAX_KEYS)] if valued else []
+        lines += [_sizes(text)[1], *([list_items("Top-level values", valued, _TABLES_MAX_KEYS)] if valued else [])]
         lines += [f"Documents: {documents:,}."] if documents > 1 else []
         lines += [f"Top-level list items: {items:,}."] if items else []
     return "\n".join(lines)
@@ -431,14 +422,13 @@ def yaml_summary(text: str) -> str:
 def settings_summary(text: str, kind: str) -> str:
     sections = list(dict.fromkeys(found.strip() for found in _SECTION.findall(text)))
     keys = list(dict.fromkeys(_ASSIGNED.findall(text)))
-    lines = [f"Structured summary ({kind}):", f"Characters: {len(text):,}.", f"Lines: {_lines(text):,}."]
-    if sections:
-        lines.append(list_items("Sections", sections, _TABLES_MAX_KEYS))
-    return "\n".join([*lines, list_items("Keys", keys, _TABLES_MAX_KEYS)])
+    listed = [list_items("Sections", sections, _TABLES_MAX_KEYS)] if sections else []
+    keys_line = list_items("Keys", keys, _TABLES_MAX_KEYS)
+    return "\n".join([f"Structured summary ({kind}):", *_sizes(text), *listed, keys_line])
 
 
-def _lines(text: str) -> int:
-    return text.count("\n") + 1
+def _sizes(text: str) -> tuple[str, str]:
+    return f"Characters: {len(text):,}.", f"Lines: {text.count(chr(10)) + 1:,}."
 
 
 _TAG = re.compile(r"<([A-Za-z0-9_:-]{1,200})(?=[\s>])")
@@ -463,12 +453,11 @@ def xml_summary(text: str) -> str:
 def html_summary(text: str) -> str:
     """Title, headings, and element counts."""
     title = _TITLE.search(text)
-    headings = [one_line(_INNER_TAG.sub(" ", inner)) for _, inner in _HEADING.findall(text)]
+    headings = [one_line(_INNER_TAG.sub(" ", inner), ITEM_CHARS) for _, inner in _HEADING.findall(text)]
     tags = Counter(tag.lower() for tag in _TAG.findall(text))
     lines = [
         "Structured summary (HTML):",
-        f"Characters: {len(text):,}.",
-        f"Lines: {_lines(text):,}.",
+        *_sizes(text),
         f"Title: {list_item(title[1]) if title else 'none detected'}.",
         list_items("Headings", [heading for heading in headings if heading], 18, " | "),
         f"Elements: {count_list(tags.most_common(12)) or 'none detected'}.",
