@@ -147,7 +147,7 @@ def list_prices() -> tuple[dict[str, dict[str, float]], str]:
     import json
     from importlib.resources import files
 
-    table = json.loads((files("lossless.llm") / "prices.json").read_text("utf-8"))
+    table = json.loads(files("lossless.llm").joinpath("prices.json").read_text("utf-8"))
     return table["prices"], table["asOf"]
 
 

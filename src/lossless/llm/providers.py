@@ -428,14 +428,12 @@ def _host_failure(name: str, error: object) -> BaseException:
         isinstance(error, BaseException) and not isinstance(error, Exception)
     ):
         return error
-    reason = f"{name}: {response.error_message(error) or type(error).__name__}"
-    kind = errors.ModelError
-    if isinstance(error, TimeoutError):
-        kind = errors.ModelTimeout
-    elif response.is_auth_failure(error):
-        kind = errors.ModelAuth
-    elif response.is_denied_failure(error):
-        kind = errors.ModelDenied
-    ours = kind(reason)
+    kinds = (
+        (isinstance(error, TimeoutError), errors.ModelTimeout),
+        (response.is_auth_failure(error), errors.ModelAuth),
+        (response.is_denied_failure(error), errors.ModelDenied),
+    )
+    kind = next((kind for is_so, kind in kinds if is_so), errors.ModelError)
+    ours = kind(f"{name}: {response.error_message(error) or type(error).__name__}")
     ours.__cause__ = error if isinstance(error, BaseException) else None
     return ours

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
 from importlib.resources import files
 from typing import Any
 
-from lossless.llm.completion import Completion, Usage
+from lossless.llm.completion import NO_USAGE, Completion, Usage
 from lossless.model.js_json import hashed_utf8
 from lossless.model.messages import remove_reasoning
 
@@ -70,17 +70,12 @@ def strip_reasoning(text: str) -> str:
 
 
 def _types(value: object, depth: int) -> Iterator[str]:
-    if depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
         return
-    if isinstance(value, Mapping):
-        kind = value.get("type")
-        if isinstance(kind, str):
-            yield kind[:40]
-        for inner in value.values():
-            yield from _types(inner, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _types(item, depth + 1)
+    if isinstance(value, Mapping) and isinstance(kind := value.get("type"), str):
+        yield kind[:40]
+    for inner in value.values() if isinstance(value, Mapping) else value:
+        yield from _types(inner, depth + 1)
 
 
 def response_stop_reason(response: object) -> str | None:
@@ -120,11 +115,8 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    for level in _envelopes(response):
-        raw = level.get("usage")
-        if isinstance(raw, Mapping):
-            return read_usage(raw)
-    return Usage()
+    found = (level.get("usage") for level in _envelopes(response))
+    return next((read_usage(raw) for raw in found if isinstance(raw, Mapping)), NO_USAGE)
 
 
 def read_usage(raw: Mapping[Any, object]) -> Usage:
@@ -145,22 +137,15 @@ def read_usage(raw: Mapping[Any, object]) -> Usage:
 
 
 def _count(raw: Mapping[Any, object], *keys: str) -> int:
-    for key in keys:
-        value = raw.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
-            return int(value)
-    return 0
+    numbers = (value for key in keys if isinstance(value := raw.get(key), int | float) and not isinstance(value, bool))
+    return next((int(number) for number in numbers if 0 <= number < _MOST_TOKENS), 0)
 
 
 def reported_cost(raw: Mapping[Any, object]) -> Decimal | None:
     """The cost in a usage object; None when there is none."""
     value = raw.get("cost")
-    if isinstance(value, Mapping):
-        value = value.get("total")
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
     try:
-        cost = Decimal(str(value))
+        cost = Decimal(str(value.get("total") if isinstance(value, Mapping) else value))
     except InvalidOperation:
         return None
     return cost if cost.is_finite() and cost >= 0 else None
@@ -251,19 +236,14 @@ def _has_401(error: object) -> bool:
 
 
 def _levels(error: object, depth: int) -> Iterator[Mapping[object, object]]:
-    if depth > _FAILURES_MAX_DEPTH or isinstance(error, str):
+    if depth > _FAILURES_MAX_DEPTH or isinstance(error, str | None):
         return
-    if isinstance(error, list):
-        for item in error[:20]:
-            yield from _levels(item, depth + 1)
-        return
-    level = _as_mapping(error)
-    if level is None:
-        return
-    yield level
-    for key in _INNER_KEYS:
-        if (inner := level.get(key)) is not None:
-            yield from _levels(inner, depth + 1)
+    inside: Iterable[object] = error[:20] if isinstance(error, list) else ()
+    if (level := _as_mapping(error)) is not None:
+        yield level
+        inside = (level.get(key) for key in _INNER_KEYS)
+    for inner in inside:
+        yield from _levels(inner, depth + 1)
 
 
 def _as_mapping(error: object) -> Mapping[object, object] | None:
