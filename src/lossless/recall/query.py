@@ -389,24 +389,22 @@ class TermFinder:
     """
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._literals = [(index, term.literal) for index, term in enumerate(terms) if term.literal]
         forms = [(index, form, term.prefixes) for index, term in enumerate(terms) for form in term.forms]
         self._words = [
             (index, _root(form[0], prefixes), form[0], stem(form[0]), prefixes)
             for index, form, prefixes in forms
             if len(form) == 1
         ]
-        self._rows = [
-            (index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1
+        #: Letters as they are, and words in a row by their stems.
+        self._rows: list[tuple[int, str, list[str]]] = [
+            *((index, term.literal, []) for index, term in enumerate(terms) if term.literal),
+            *((index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1),
         ]
 
     def find(self, text: str, limit: int | None = None) -> list[TermMatch]:
         """The places in `text` where the terms stand, in order; of each form of a term the first `most`."""
         folded = fold_text(text)
         found: list[TermMatch] = []
-        for index, literal in self._literals:
-            if literal in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), limit)]
         for word in self._words:
             if word[1] in folded:
                 found += _words(text, folded, *word, limit)
@@ -418,15 +416,6 @@ class TermFinder:
         if offsets is None:
             return found
         return [TermMatch(offsets[start], offsets[end], term, strength) for start, end, term, strength in found]
-
-
-def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
-    at = folded.find(literal)
-    while at >= 0:
-        end = at + len(literal)
-        if not (literal[0].isascii() and at and folded[at - 1].isalnum()):
-            yield at, end
-        at = folded.find(literal, end)
 
 
 def _words(
@@ -455,8 +444,8 @@ def _rows(folded: str, root: str, stems: list[str]) -> Iterator[tuple[int, int]]
     at = folded.find(root)
     while at >= 0:
         end = at + len(root)
-        if at == 0 or not folded[at - 1].isalnum():
-            row_end = _row_end(folded, at, stems)
+        if at == 0 or not folded[at - 1].isalnum() or not (stems or root[0].isascii()):
+            row_end = _row_end(folded, at, stems) if stems else end
             if row_end:
                 yield at, row_end
                 end = row_end
