@@ -499,9 +499,8 @@ class _ConversationTask:
                 continue
             kept = largest.head(text)
             block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
-            tokens = estimate_tokens(block)
-            if space.holds(len(block), tokens):
-                space = space.less(len(block), tokens)
+            if (rest := space.less(block)).is_kept:
+                space = rest
                 taken.append((at, id_, block))
                 truncated |= kept != text
         ids, blocks = [id_ for _, id_, _ in sorted(taken)], [block for _, _, block in sorted(taken)]

@@ -75,7 +75,7 @@ class ExpandedPiece:
     def cut(self, budget: TextBudget, *, at_end: bool) -> ExpandedPiece | None:
         """As much as fits of its beginning or its end; None when nothing does."""
         frame = f"{self._head(self.total, self.total)}\n\n\n"
-        inside = budget.less(len(frame), estimate_tokens(frame))
+        inside = budget.less(frame)
         text = inside.tail(self.text) if at_end else inside.head(self.text)
         start, end = (self.end - len(text), self.end) if at_end else (self.start, self.start + len(text))
         return replace(self, start=start, end=end) if text else None
@@ -402,12 +402,12 @@ def _taken(
         if piece is None:
             continue
         is_later = way is later
-        if budget.holds(len(piece.block), piece.tokens):
+        if (rest := budget.less(piece.block, piece.tokens)).is_kept:
+            budget = rest
             (pieces.append if is_later else pieces.appendleft)(piece)
             if not is_later or len(pieces) == 1:
                 edge = piece.edge(0, backwards=True)
             (ways.append if len(pieces) > 1 else ways.appendleft)(way)
-            budget = budget.less(len(piece.block), piece.tokens)
             continue
         part = None if pieces else piece.cut(budget, at_end=not is_later)
         if is_later:

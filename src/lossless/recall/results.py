@@ -42,13 +42,15 @@ class TextBudget:
     tokens: int
     chars: int = MAX_CONTENT_CHARS
 
-    def holds(self, chars: int, tokens: int) -> bool:
-        """Whether a text of this size fits."""
-        return chars <= self.chars and tokens <= self.tokens
+    def less(self, text: str, tokens: int | None = None) -> TextBudget:
+        """What is left after a text."""
+        taken = estimate_tokens(text) if tokens is None else tokens
+        return TextBudget(self.tokens - taken, self.chars - len(text))
 
-    def less(self, chars: int, tokens: int) -> TextBudget:
-        """What is left after a text of this size."""
-        return TextBudget(self.tokens - tokens, self.chars - chars)
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is not less than nothing."""
+        return self.tokens >= 0 and self.chars >= 0
 
     def head(self, text: str) -> str:
         """The beginning of a text that fits, up to the end of a line or of a word where that costs little."""

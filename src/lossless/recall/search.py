@@ -65,10 +65,15 @@ _PAGE = 100
 _VERSION_LABELS = {"earlier": "[earlier words] ", "lesser": "[shortened by the host] "}
 
 
-def _version_hits(
-    archive: Archive, where: SearchScope, find: Callable[[str], Snippet | None], match: str | None, seconds: float
-) -> Iterator[SearchHit]:
+def _version_hits(asked: _Search) -> Iterator[SearchHit]:
     """Messages of which only a version has what is asked for, each once: best first, then newest first."""
+    archive, where, seconds, match = asked.archive, asked.where, asked.means.seconds, None
+    find: Callable[[str], Snippet | None]
+    if asked.request.mode == "regex":
+        find = partial(_find_regex, _regex(asked), seconds / 5)
+    else:
+        find, match = _words_in_version(asked.request.pattern[:MAX_QUESTION_CHARS])
+        seconds = min(_LOOK_SECONDS, seconds)
     versions, end = archive.versions, time.monotonic() + seconds
 
     def pages() -> Iterator[Sequence[int]]:
@@ -305,15 +310,7 @@ def grep(
 
 def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> SearchResult:
     """Findings with the messages behind them of which only a version has it."""
-    request, means = asked.request, asked.means
-    seconds, match = means.seconds, None
-    find: Callable[[str], Snippet | None]
-    if request.mode == "regex":
-        find = partial(_find_regex, _regex(asked), seconds / 5)
-    else:
-        find, match = _words_in_version(request.pattern[:MAX_QUESTION_CHARS])
-        seconds = min(_LOOK_SECONDS, seconds)
-    found_in = _version_hits(asked.archive, asked.where, find, match, seconds)
+    request, found_in = asked.request, _version_hits(asked)
     space = request.limit - len(found.hits)
     known = {hit.id for hit in found.hits if hit.matches}
     more = list(islice((hit for hit in found_in if hit.id not in known), offset, offset + space + 1))
