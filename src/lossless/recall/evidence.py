@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -82,9 +81,10 @@ class RecallResult:
     evidence: tuple[Evidence, ...] = ()
     note: str = ""
     max_tokens: int = 2000
-    #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
-    #: something changed, the newest word stands before the rest.
+    #: Whether the question is about a course of events: then the evidence is in order of time.
     in_order: bool = False
+    #: How much of it is the newest word, which stands before the rest where something changed.
+    newest: int = 0
 
     def __str__(self) -> str:
         return cut_to_tokens("\n".join(self.lines), self.max_tokens)
@@ -94,15 +94,11 @@ class RecallResult:
         """The evidence in its order, what belongs to one day and one summary together under one heading; in order of
         time, what follows each other.
         """
-        newest = 0
-        if self.in_order:  # where time goes back, the newest ends
-            times = [(item.created_at, item.id) for item in self.evidence]
-            newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
         groups: dict[tuple[int, bool, tuple[int, str, str]], list[str]] = {}
         run = 0
         for number, item in enumerate(self.evidence):
             run += self.in_order and number > 0 and item.place != self.evidence[number - 1].place
-            groups.setdefault((run, number < newest, item.place), []).append(evidence_line(item))
+            groups.setdefault((run, number < self.newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
         for (_, is_newest, place), quotes in groups.items():
@@ -115,6 +111,10 @@ def day_heading(place: tuple[int, str, str], scope: Scope) -> str:
     conversation_id, day, summary_id = place
     where = "" if scope.is_single else f", conversation {conversation_id}"
     return f"[{day}{where}{f', {summary_id}' if summary_id else ''}]"
+
+
+def _tokens(*lines: str) -> int:
+    return sum(estimate_tokens(f"{line}\n") for line in lines)
 
 
 def evidence_line(item: Evidence) -> str:
@@ -212,16 +212,15 @@ def recall(
     notes += [f"msg#{later} is newer than msg#{earlier} on the same matter." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
-    budget = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    budget = max_tokens - _tokens(*found.lines, _OPENING)
     items: list[Evidence] = []
     places: set[tuple[int, str, str]] = set()
     for number, (text, score) in enumerate(ranked):
         size = BEST_CHARS if number < _BEST else PIECE_CHARS
         for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
-            heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
-            cost = estimate_tokens(f"{evidence_line(item)}\n") + estimate_tokens(heading)
-            if cost <= budget:
+            heading = () if item.place in places else (day_heading(item.place, scope),)
+            if (cost := _tokens(evidence_line(item), *heading)) <= budget:
                 budget -= cost
                 items.append(item)
                 places.add(item.place)
@@ -242,11 +241,11 @@ def recall(
 def _by_time(found: RecallResult, *, newest_first: bool) -> RecallResult:
     """Evidence in order of time; the newest of it before the rest, if that is asked for."""
     items = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
-    if items and newest_first:
-        newest = [item for item in items if item.place == items[-1].place]
-        newest = items[-1:] if len(newest) == len(items) else newest
-        items = [*newest, *(item for item in items if item not in newest)]
-    return replace(found, evidence=tuple(items))
+    newest = [item for item in items if newest_first and item.place == items[-1].place]
+    if newest and len(newest) == len(items):
+        newest = items[-1:]
+    rest = [item for item in items if item not in newest]
+    return replace(found, evidence=(*newest, *rest), newest=len(newest) if rest else 0)
 
 
 def _evidence(
@@ -528,7 +527,7 @@ def recent(
 
 def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentTopic]:
     """As many quotations as fit: of each topic the best one, the newest first, then the next ones."""
-    budget = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
+    budget = found.max_tokens - _tokens(found.note, _OPENING) - _LEAST_TOKENS
     kept: dict[int, list[Evidence]] = {}
     days: set[str] = set()
     for turn in range(_MOST_QUOTES):
@@ -537,11 +536,9 @@ def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentT
             if turn >= len(topic.quotes) or (turn and place not in kept):
                 continue
             day = _day_line(topic, found.scope)
-            lines = [_said_line(topic.quotes[turn])]
-            lines += [topic.heading] if place not in kept else []
-            lines += [day] if day not in days else []
-            cost = sum(estimate_tokens(f"{line}\n") for line in lines)
-            if cost <= budget:
+            heading = [] if place in kept else [topic.heading]
+            lines = [_said_line(topic.quotes[turn]), *heading, *([] if day in days else [day])]
+            if (cost := _tokens(*lines)) <= budget:
                 budget -= cost
                 days.add(day)
                 kept.setdefault(place, []).append(topic.quotes[turn])
