@@ -73,7 +73,7 @@ docs: $(VENV)/.full ## regenerate the generated pages
 	$(RUN)/python -m scripts.settings_page docs/reference/settings.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/cli.md
 	$(RUN)/python -m lossless.cli.reference docs/reference/aliases.md
-	$(RUN)/python -m lossless.recall.tools docs/reference/tools.md
+	$(RUN)/python -m scripts.tools_page docs/reference/tools.md
 	$(RUN)/python scripts/library_page.py docs/reference/library.md
 	$(RUN)/python scripts/draw_layers.py docs/images/layers.svg
 

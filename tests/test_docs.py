@@ -34,7 +34,7 @@ GENERATED = {
     "settings.md": "scripts.settings_page",
     "cli.md": "lossless.cli.reference",
     "aliases.md": "lossless.cli.reference",
-    "tools.md": "lossless.recall.tools",
+    "tools.md": "scripts.tools_page",
 }
 
 FENCE = re.compile(r"^```(\w*)[^\n]*\n(.*?)^```$", re.MULTILINE | re.DOTALL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
@@ -15,7 +16,6 @@ from lossless.recall.rank import (
     PIECE_WEIGHT,
     Hit,
     Passage,
-    RankOrder,
     WeighedPassages,
     corrections_first,
     missing_places,
@@ -23,6 +23,9 @@ from lossless.recall.rank import (
     weigh,
 )
 from lossless.store.search import MessageText
+
+if TYPE_CHECKING:
+    from lossless.recall.scope import SortOrder
 
 HOUR = 3600.0
 DAY = 24 * HOUR
@@ -42,7 +45,7 @@ def weighed(question: str, texts: list[str], *, rows: int = 1000, pace: float = 
     return weigh(query, candidates, rows, (0,) * len(query.terms))
 
 
-def order(question: str, texts: list[str], *, sort: RankOrder = "relevance", now: float = 0.0) -> list[int | str]:
+def order(question: str, texts: list[str], *, sort: SortOrder = "relevance", now: float = 0.0) -> list[int | str]:
     return [hit.id for hit in rank(weighed(question, texts, pace=DAY), sort=sort, now=now)]
 
 
@@ -209,11 +212,11 @@ def test_no_candidates_no_hits(question: str) -> None:
 
 
 WORDS = st.sampled_from(["deploy", "pipeline", "lock", "zebra", "数据", "it", "was"])
-SORTS: tuple[RankOrder, ...] = ("relevance", "recency", "hybrid")
+SORTS: tuple[SortOrder, ...] = ("relevance", "recency", "hybrid")
 
 
 @given(st.lists(WORDS, max_size=4), st.lists(st.lists(WORDS, max_size=6), max_size=12), st.sampled_from(SORTS))
-def test_any_rows_have_an_order(asked: list[str], said: list[list[str]], sort: RankOrder) -> None:
+def test_any_rows_have_an_order(asked: list[str], said: list[list[str]], sort: SortOrder) -> None:
     texts = [" ".join(words) for words in said]
     found = weighed(" ".join(asked), texts)
     hits = rank(found, [], sort=sort, now=1000.0)

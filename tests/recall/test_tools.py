@@ -23,12 +23,11 @@ from lossless.recall.tools import (
     TOOLS_BY_NAME,
     Toolbox,
     anthropic_tools,
-    main,
     openai_tools,
-    tools_page,
 )
 from lossless.store.files import LargeFileRows
 from lossless.testing.strategies import hostile_text, json_values
+from scripts.tools_page import main, tools_page
 
 from .archives import MAIN, NOW, OTHER, folded, toolbox
 

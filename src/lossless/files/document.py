@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
-from lossless.files.explore import clip, one_line, summarise
+from lossless.files.explore import summarise
 from lossless.files.media_types import reference_name
 from lossless.files.recipe import base64_form, file_slice, recipe_step, with_value
 from lossless.model.identity import file_id
 from lossless.model.messages import File, Text, ToolResult
-from lossless.model.tokens import estimate_tokens
+from lossless.model.tokens import estimate_tokens, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lossless.files.recipe import JsonPath, RecipePiece, RecipeStep
     from lossless.model.messages import Message, Part, Role, StoredToolOutput
@@ -260,8 +260,10 @@ class MessageDraft:
         """Replace a whole text by a reference."""
         self.put(path, reference, recipe_step(path, (((), (file_slice(payload.file_id),)),)))
 
-    def put_cuts(self, path: JsonPath, text: str, cuts: Iterable[TextCut]) -> None:
-        """Replace pieces of a text by references; the rest stays."""
+    def put_cuts(self, path: JsonPath, text: str, cuts: Sequence[TextCut]) -> None:
+        """Replace pieces of a text by references, if there are any; the rest stays."""
+        if not cuts:
+            return
         shown: list[str] = []
         pieces: list[RecipePiece] = []
         at = length = tokens = 0
@@ -358,6 +360,6 @@ def stub_payload(output: StoredToolOutput, content: str, tool_input: str | None)
     name = reference_name(output.tool, "tool-output").replace("/", "_") + ".txt"
     summary = summarise(data, name, "text/plain")
     if tool_input:
-        summary = f"Tool input: {clip(one_line(tool_input[: 4 * _INPUT_CHARS]), _INPUT_CHARS)}\n{summary}"
+        summary = f"Tool input: {one_line(tool_input, _INPUT_CHARS)}\n{summary}"
     id_, lines = file_id(output.conversation_id, data), content.count("\n") + 1
     return Payload(id_, data, name, "text/plain", "large_tool_result", summary, lines, REASON_KEYS["large_tool_result"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import struct
 from collections import Counter
 from contextlib import suppress
 from functools import cache
@@ -13,7 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import LosslessError
-from lossless.files.media_types import exploration_kind, image_type, plain_type
+from lossless.files.media_types import exploration_kind, image_type, plain_type, signatures
+from lossless.model.tokens import one_line
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -29,14 +29,9 @@ def clip(text: str, limit: int = ITEM_CHARS) -> str:
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
-def one_line(text: str) -> str:
-    """`text` with white space collapsed."""
-    return " ".join(text.split())
-
-
 def list_item(text: str) -> str:
     """A value from the payload as a list item: one line, truncated."""
-    return clip(one_line(text[: 4 * ITEM_CHARS]))
+    return one_line(text, ITEM_CHARS)
 
 
 def list_items(label: str, items: Sequence[str], limit: int, separator: str = ", ") -> str:
@@ -57,37 +52,26 @@ def count_list(pairs: Iterable[tuple[str, int]]) -> str:
 
 # --- binary payloads ------------------------------------------------------------------------------------------
 
-_SIGNATURES = (
-    (b"%PDF-", "PDF"), (b"PK\x03\x04", "ZIP"), (b"\x1f\x8b", "GZIP"), (b"BZh", "BZIP2"), (b"\xfd7zXZ\x00", "XZ"),
-    (b"7z\xbc\xaf\x27\x1c", "7Z"), (b"\x28\xb5\x2f\xfd", "ZSTD"), (b"SQLite format 3\x00", "SQLite database"),
-    (b"\x7fELF", "ELF executable"), (b"MZ", "Windows executable"), (b"\xcf\xfa\xed\xfe", "Mach-O executable"),
-    (b"\x00asm", "WebAssembly"), (b"ID3", "MP3"), (b"OggS", "OGG"), (b"fLaC", "FLAC"),
-    (b"\x1aE\xdf\xa3", "Matroska/WebM"), (b"PAR1", "Parquet"), (b"\x93NUMPY", "NumPy array"),
-)  # fmt: skip
-_OFFICE = ((b"word/", "DOCX"), (b"xl/", "XLSX"), (b"ppt/", "PPTX"), (b"META-INF/", "JAR"), (b"epub", "EPUB"))
-_SVG = re.compile(rb"<svg[^>]{0,2000}")
-_SVG_SIZE = re.compile(rb"\s(width|height)\s{0,4}=\s{0,4}[\"']?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
+_FILES_BEGIN, _IN_ZIP_FILES = signatures("filesBegin"), signatures("inZipFiles")
 _PDF_PAGE = re.compile(rb"/Type\s{0,4}/Page(?![a-zA-Z])")
 
 
 def image_summary(data: bytes, name: str | None, mime: str) -> str:
-    """Type, size and, where the header has them, width and height.
+    """Type and size.
 
-    >>> image_summary(b"GIF89a\\x02\\x00\\x03\\x00", "a.gif", "image/gif")
-    'Image file (GIF, 10 bytes) — a.gif, 2 × 3 pixels'
+    >>> image_summary(b"GIF89a", "a.gif", "image/gif")
+    'Image file (GIF, 6 bytes) — a.gif'
     """
     kind = mime.partition("/")[2].partition("+")[0].removeprefix("x-").upper() or "unknown"
     kind = {"JPG": "JPEG", "ICON": "ICO"}.get(kind, kind)
-    size = dimensions(data)
-    pixels = f", {size[0]:,} × {size[1]:,} pixels" if size else ""
-    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}{pixels}"
+    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}"
 
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     """The type by the first bytes, and the size."""
-    kind = next((kind for magic, kind in _SIGNATURES if data.startswith(magic)), None)
+    kind = next((kind for beginning, kind in _FILES_BEGIN if data.startswith(beginning)), None)
     if kind == "ZIP":
-        kind = next((inner for mark, inner in _OFFICE if mark in data[:4096]), kind)
+        kind = next((inner for mark, inner in _IN_ZIP_FILES if mark in data[:4096]), kind)
     elif kind is None and data[:4] == b"RIFF":
         kind = {b"WAVE": "WAV", b"AVI ": "AVI"}.get(data[8:12])
     elif kind is None:
@@ -96,40 +80,6 @@ def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
     more = f", {plural(pages, 'page')}" if pages else ""
     return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
-
-
-#: What an image begins with, where its width and height stand, and how.
-_SIZES = (
-    (re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR", re.DOTALL), ">II", 16),
-    (re.compile(rb"GIF8[79]a"), "<HH", 6),
-    (re.compile(rb"BM"), "<ii", 18),
-    (re.compile(rb"RIFF.{4}WEBPVP8 ", re.DOTALL), "<HH", 26),
-)
-
-
-def dimensions(data: bytes) -> tuple[int, int] | None:
-    """Width and height of an image from its header, or None."""
-    try:
-        for beginning, layout, at in _SIZES:
-            if beginning.match(data):
-                width, height = struct.unpack_from(layout, data, at)
-                return (width & 0x3FFF, height & 0x3FFF) if data[:4] == b"RIFF" else (width, abs(height))
-        at = 2 if data.startswith(b"\xff\xd8") else len(data)
-        while at + 9 < len(data) and data[at] == 0xFF:
-            if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
-                height, width = struct.unpack_from(">HH", data, at + 5)
-                return width, height
-            at += 2 + max(struct.unpack_from(">H", data, at + 2)[0], 2)
-    except struct.error:
-        return None
-    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X":
-        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
-    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8L":
-        bits = int.from_bytes(data[21:25], "little")
-        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
-    svg = _SVG.search(data[:4096])
-    sides = {side: round(float(number)) for side, number in _SVG_SIZE.findall(svg[0])} if svg else {}
-    return (sides[b"width"], sides[b"height"]) if len(sides) == 2 else None
 
 
 # --- source code ----------------------------------------------------------------------------------------------
@@ -241,10 +191,8 @@ def json_summary(text: str) -> str:
     except (RecursionError, ValueError) as error:
         is_deep = isinstance(error, RecursionError)
         reason = "nested too deeply" if is_deep else list_item(str(error).partition(":")[0].lower())
-        return (
-            f"Structured summary (JSON):\nIt cannot be parsed: {reason}.\nCharacters: {len(text):,}.\n"
-            f"Lines: {_lines(text):,}.\nOpening excerpt: {clip(' '.join(text[:400].split()), 300)}."
-        )
+        excerpt = f"Opening excerpt: {one_line(text[:400], 300)}."
+        return "\n".join(["Structured summary (JSON):", f"It cannot be parsed: {reason}.", *_sizes(text), excerpt])
     lines = ["Structured summary (JSON):", f"Top-level type: {_type(value)}.", f"Shape: {json_shape(value)}."]
     if len(text) > SMALL_CHARS:
         lines += _details(value)
@@ -360,12 +308,10 @@ def text_summary(text: str, name: str | None) -> str:
     """Size, section headers, beginning and end; beyond a few lines also the likely kind of text."""
     lines = [
         f"{TEXT_HEADING}{list_item(name or 'unnamed')}):",
-        f"Characters: {len(text):,}.",
-        f"Words: {len(text.split()):,}.",
-        f"Lines: {_lines(text):,}.",
+        f"Characters: {len(text):,}.\nWords: {len(text.split()):,}.\nLines: {text.count(chr(10)) + 1:,}.",
         list_items("Detected section headers", section_headers(text), _MAX_HEADERS, " | "),
-        f"Opening excerpt: {one_line(text[:_EXCERPT_CHARS])}.",
-        f"Closing excerpt: {one_line(text[-_EXCERPT_CHARS:])}.",
+        f"Opening excerpt: {one_line(text[:_EXCERPT_CHARS], _EXCERPT_CHARS)}.",
+        f"Closing excerpt: {one_line(text[-_EXCERPT_CHARS:], _EXCERPT_CHARS)}.",
     ]
     if len(text) > SMALL_CHARS:
         found = looks_like_json(text) or _diff(text) or log_lines(text) or _table(text)
@@ -467,8 +413,7 @@ def yaml_summary(text: str) -> str:
         valued = list(dict.fromkeys(_VALUED_KEY.findall(text)))
         documents = text.count("\n---") + 1
         items = len(re.findall(r"^- ", text, re.MULTILINE))
-        lines += [f"Lines: {_lines(text):,}."]
-        lines += [list_items("Top-level values", valued, _TABLES_MAX_KEYS)] if valued else []
+        lines += [_sizes(text)[1], *([list_items("Top-level values", valued, _TABLES_MAX_KEYS)] if valued else [])]
         lines += [f"Documents: {documents:,}."] if documents > 1 else []
         lines += [f"Top-level list items: {items:,}."] if items else []
     return "\n".join(lines)
@@ -477,14 +422,13 @@ def yaml_summary(text: str) -> str:
 def settings_summary(text: str, kind: str) -> str:
     sections = list(dict.fromkeys(found.strip() for found in _SECTION.findall(text)))
     keys = list(dict.fromkeys(_ASSIGNED.findall(text)))
-    lines = [f"Structured summary ({kind}):", f"Characters: {len(text):,}.", f"Lines: {_lines(text):,}."]
-    if sections:
-        lines.append(list_items("Sections", sections, _TABLES_MAX_KEYS))
-    return "\n".join([*lines, list_items("Keys", keys, _TABLES_MAX_KEYS)])
+    listed = [list_items("Sections", sections, _TABLES_MAX_KEYS)] if sections else []
+    keys_line = list_items("Keys", keys, _TABLES_MAX_KEYS)
+    return "\n".join([f"Structured summary ({kind}):", *_sizes(text), *listed, keys_line])
 
 
-def _lines(text: str) -> int:
-    return text.count("\n") + 1
+def _sizes(text: str) -> tuple[str, str]:
+    return f"Characters: {len(text):,}.", f"Lines: {text.count(chr(10)) + 1:,}."
 
 
 _TAG = re.compile(r"<([A-Za-z0-9_:-]{1,200})(?=[\s>])")
@@ -509,12 +453,11 @@ def xml_summary(text: str) -> str:
 def html_summary(text: str) -> str:
     """Title, headings, and element counts."""
     title = _TITLE.search(text)
-    headings = [one_line(_INNER_TAG.sub(" ", inner)) for _, inner in _HEADING.findall(text)]
+    headings = [one_line(_INNER_TAG.sub(" ", inner), ITEM_CHARS) for _, inner in _HEADING.findall(text)]
     tags = Counter(tag.lower() for tag in _TAG.findall(text))
     lines = [
         "Structured summary (HTML):",
-        f"Characters: {len(text):,}.",
-        f"Lines: {_lines(text):,}.",
+        *_sizes(text),
         f"Title: {list_item(title[1]) if title else 'none detected'}.",
         list_items("Headings", [heading for heading in headings if heading], 18, " | "),
         f"Elements: {count_list(tags.most_common(12)) or 'none detected'}.",

@@ -229,8 +229,7 @@ def extract_pasted_images(draft: MessageDraft) -> None:
             payload = draft.keep(data, next(names, None) or _image_name(draft, spot, mime), mime, "native_image")
             prefix, spelled = spot.value[begin:start], draft.base64_pieces(spot.value[start:end], payload)
             cuts.append((begin, end, _image_text(payload, label), (*filter(None, [prefix]), *spelled)))
-        if cuts:
-            draft.put_cuts(spot.path, spot.value, cuts)
+        draft.put_cuts(spot.path, spot.value, cuts)
 
 
 def extract_file_blocks(draft: MessageDraft) -> None:
@@ -247,8 +246,7 @@ def extract_file_blocks(draft: MessageDraft) -> None:
             payload = draft.keep_text(text, name or "unnamed", mime or "text/plain", "large_file_block")
             pieces = tag[0], recipe.file_slice(payload.file_id), closed[0]
             cuts.append((tag.start(), closed.end(), _file_text(payload, name, mime), pieces))
-        if cuts:
-            draft.put_cuts(spot.path, spot.value, cuts)
+        draft.put_cuts(spot.path, spot.value, cuts)
 
 
 def _image_text(payload: Payload, label: str) -> str:

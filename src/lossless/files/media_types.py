@@ -2,39 +2,25 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from importlib.resources import files
+from typing import Any
 
-IMAGE_EXTENSIONS = {
-    "image/png": "png", "image/jpeg": "jpg", "image/jpg": "jpg", "image/gif": "gif", "image/webp": "webp",
-    "image/svg+xml": "svg", "image/bmp": "bmp", "image/tiff": "tiff", "image/avif": "avif", "image/heic": "heic",
-    "image/x-icon": "ico",
-}  # fmt: skip
-_EXTENSIONS = IMAGE_EXTENSIONS | {
-    "application/json": "json", "application/x-ndjson": "jsonl", "application/jsonl": "jsonl",
-    "application/xml": "xml", "text/xml": "xml", "text/csv": "csv", "text/tab-separated-values": "tsv",
-    "application/yaml": "yaml", "application/x-yaml": "yaml", "text/yaml": "yaml", "text/x-yaml": "yaml",
-    "application/toml": "toml", "text/markdown": "md", "text/html": "html", "text/css": "css", "text/plain": "txt",
-    "text/x-log": "log", "application/sql": "sql", "text/x-sql": "sql", "text/javascript": "js",
-    "application/javascript": "js", "text/typescript": "ts", "application/typescript": "ts", "text/x-python": "py",
-    "application/x-python-code": "py", "text/x-go": "go", "text/x-rust": "rs", "text/x-java": "java",
-    "text/x-java-source": "java", "text/x-c": "c", "text/x-c++": "cpp", "text/x-csharp": "cs", "text/x-ruby": "rb",
-    "application/x-ruby": "rb", "text/x-php": "php", "application/x-php": "php", "application/x-httpd-php": "php",
-    "application/x-sh": "sh", "text/x-shellscript": "sh", "application/pdf": "pdf", "application/zip": "zip",
-    "application/gzip": "gz", "audio/mpeg": "mp3", "audio/wav": "wav", "video/mp4": "mp4",
-}  # fmt: skip
+_TABLES: dict[str, Any] = json.loads(files("lossless.files").joinpath("media_types.json").read_text("utf-8"))
+IMAGE_EXTENSIONS: dict[str, str] = _TABLES["images"]
+_EXTENSIONS: dict[str, str] = IMAGE_EXTENSIONS | _TABLES["others"]
 _VALID_EXTENSION = re.compile(r"[a-z0-9]{1,10}")
-_TEXT_TYPES = re.compile(
-    r"text/.*|.*\+(?:json|xml|yaml)"
-    r"|application/(?:json|x-ndjson|jsonl|xml|yaml|x-yaml|toml|sql|javascript|typescript|x-sh|x-python-code"
-    r"|x-ruby|x-php|x-httpd-php|graphql|x-tex|x-subrip)"
-)
-_IMAGE_MAGIC = (
-    (b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF87a", "image/gif"),
-    (b"GIF89a", "image/gif"), (b"BM", "image/bmp"), (b"II*\x00", "image/tiff"), (b"MM\x00*", "image/tiff"),
-    (b"\x00\x00\x01\x00", "image/x-icon"),
-)  # fmt: skip
-_FTYP_BRANDS = {b"avif": "image/avif", b"avis": "image/avif", b"heic": "image/heic", b"mif1": "image/heic"}
+_TEXT_TYPES = re.compile(rf"text/.*|.*\+(?:json|xml|yaml)|application/(?:{'|'.join(_TABLES['textApplications'])})")
+
+
+def signatures(name: str) -> list[tuple[bytes, str]]:
+    """A table of what files of a type begin with, or hold."""
+    return [(mark.encode("latin-1"), kind) for mark, kind in _TABLES[name].items()]
+
+
+_IMAGES_BEGIN, _IMAGE_BRANDS = signatures("imagesBegin"), dict(signatures("imageBrands"))
 _SVG_HEAD = re.compile(rb"\s*(?:<\?xml[^>]{0,400}>\s*)?(?:<!--.{0,400}?-->\s*)?<svg[\s>]", re.DOTALL)
 
 
@@ -81,13 +67,13 @@ def is_text_type(mime: str | None) -> bool:
 
 def image_type(data: bytes) -> str | None:
     """The image type by the first bytes of `data`, or None."""
-    for magic, mime in _IMAGE_MAGIC:
-        if data.startswith(magic):
+    for beginning, mime in _IMAGES_BEGIN:
+        if data.startswith(beginning):
             return mime
     if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
         return "image/webp"
     if data[4:8] == b"ftyp":
-        return _FTYP_BRANDS.get(data[8:12])
+        return _IMAGE_BRANDS.get(data[8:12])
     return "image/svg+xml" if _SVG_HEAD.match(data[:2048]) else None
 
 

@@ -52,7 +52,6 @@ class Usage:
     cost: Decimal | None = None
 
 
-#: A call that reported nothing.
 NO_USAGE = Usage()
 
 
@@ -66,7 +65,6 @@ class Completion:
     usage: Usage = NO_USAGE
     #: Why generation ended, as the provider spells it.
     stop_reason: str | None = None
-    #: Whether the answer was truncated.
     incomplete: bool = False
     #: Types of the returned blocks, for diagnosis when none has text.
     blocks: tuple[str, ...] = ()
@@ -154,7 +152,7 @@ def list_prices() -> tuple[dict[str, dict[str, float]], str]:
     import json
     from importlib.resources import files
 
-    table = json.loads((files("lossless.llm") / "prices.json").read_text("utf-8"))
+    table = json.loads(files("lossless.llm").joinpath("prices.json").read_text("utf-8"))
     return table["prices"], table["asOf"]
 
 

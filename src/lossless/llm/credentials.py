@@ -9,6 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ModelAuth
@@ -170,13 +172,6 @@ def _locked(path: Path) -> Iterator[None]:
 
 CredentialKind: TypeAlias = Literal["api_key", "bearer"]
 
-#: Environment variables for keys that are not named `<PROVIDER>_API_KEY`.
-_VARIABLES: dict[str, tuple[str, ...]] = {
-    "google": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
-    "openai-responses": ("OPENAI_API_KEY",),
-}
-_BEARER_VARIABLES: dict[str, tuple[str, ...]] = {"anthropic": ("ANTHROPIC_OAUTH_TOKEN", "ANTHROPIC_AUTH_TOKEN")}
 _VARIABLE_NAME = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Z][A-Z0-9_]*_[A-Z0-9_]+)")
 
 
@@ -218,7 +213,7 @@ def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -
     except ModelAuth as error:
         problem = error
     names: list[tuple[str, CredentialKind]] = [(name, "api_key") for name in key_variables(provider)]
-    names += [(name, "bearer") for name in _BEARER_VARIABLES.get(provider, ())]
+    names += [(name, "bearer") for name in known_providers().get(provider, {}).get("bearerVariables", ())]
     for name, kind in names:
         if secret := sources.environ.get(name, "").strip():
             return Credential(secret, kind, f"environment ({name})")
@@ -228,6 +223,12 @@ def resolve_credential(provider: str, sources: CredentialSources, now_ms: int) -
     return found
 
 
+@cache
+def known_providers() -> dict[str, dict[str, Any]]:
+    """What is known of providers, by name: the URL, the variables that hold keys, whether it needs none."""
+    return json.loads(files("lossless.llm").joinpath("providers.json").read_text("utf-8"))  # type: ignore[no-any-return]
+
+
 def key_variables(provider: str) -> tuple[str, ...]:
     """The environment variables that may hold a provider's key, in order of precedence.
 
@@ -235,7 +236,7 @@ def key_variables(provider: str) -> tuple[str, ...]:
     (('OPENROUTER_API_KEY',), ('LM_STUDIO_API_KEY',))
     """
     usual = f"{re.sub(r'[^A-Z0-9]+', '_', provider.upper())}_API_KEY"
-    return _VARIABLES.get(provider, (usual,))
+    return tuple(known_providers().get(provider, {}).get("keyVariables", (usual,)))
 
 
 def custom_provider(provider: str, sources: CredentialSources) -> tuple[str, str, Credential | None]:

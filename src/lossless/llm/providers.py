@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from lossless import errors
 from lossless.llm import completion, response
 from lossless.llm.completion import Completion, Usage
-from lossless.llm.credentials import CredentialSources, custom_provider, key_variables, resolve_credential
+from lossless.llm.credentials import (
+    CredentialSources,
+    custom_provider,
+    key_variables,
+    known_providers,
+    resolve_credential,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -40,23 +46,7 @@ if TYPE_CHECKING:
 Api: TypeAlias = Literal["openai-completions", "openai-responses", "anthropic-messages"]
 APIS: tuple[Api, ...] = ("openai-completions", "openai-responses", "anthropic-messages")
 #: Base URLs of known providers.
-PROVIDER_URLS: dict[str, str] = {
-    "anthropic": "https://api.anthropic.com",
-    "openai": "https://api.openai.com/v1",
-    "openai-responses": "https://api.openai.com/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "google": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "gemini": "https://generativelanguage.googleapis.com/v1beta/openai",
-    "xai": "https://api.x.ai/v1",
-    "together": "https://api.together.xyz/v1",
-    "ollama": "http://localhost:11434/v1",
-    "lmstudio": "http://localhost:1234/v1",
-    "vllm": "http://localhost:8000/v1",
-}
-_NEED_NO_KEY = frozenset({"ollama", "lmstudio", "vllm"})
+PROVIDER_URLS: dict[str, str] = {name: known["url"] for name, known in known_providers().items()}
 _MISSING = 'this model needs the extra "llm": pip install "lossless[llm]"'
 _NO_KEY = "no-key"
 #: Anthropic counts thinking against the answer's limit: below this, thinking is off.
@@ -99,7 +89,7 @@ class Endpoint:
         """The key to send. Raises `ModelAuth` when the provider requires one and there is none."""
         if self.credential is not None:
             return self.credential.secret
-        if self.provider in _NEED_NO_KEY or self.base_url is not None:
+        if known_providers().get(self.provider, {}).get("needsNoKey") or self.base_url is not None:
             return _NO_KEY
         variables = " or ".join(key_variables(self.provider))
         raise errors.ModelAuth(f"no credential for provider {self.provider!r}: set {variables}")
@@ -287,9 +277,9 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> errors.LosslessErr
     lost = f"no connection to {endpoint.address}" if isinstance(error, theirs.ModelConnectionError) else ""
     detail = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
     reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{detail}"
-    if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
+    if isinstance(error, theirs.ModelAuthenticationError):
         return errors.ModelAuth(reason)
-    if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError) or status in (402, 429):
+    if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError):
         return errors.ModelRateLimit(reason, error.retry_after)
     if isinstance(error, theirs.ModelTimeoutError | theirs.ModelRequestTimeout) or status in (408, 504):
         return errors.ModelTimeout(reason)
@@ -438,14 +428,12 @@ def _host_failure(name: str, error: object) -> BaseException:
         isinstance(error, BaseException) and not isinstance(error, Exception)
     ):
         return error
-    reason = f"{name}: {response.error_message(error) or type(error).__name__}"
-    kind = errors.ModelError
-    if isinstance(error, TimeoutError):
-        kind = errors.ModelTimeout
-    elif response.is_auth_failure(error):
-        kind = errors.ModelAuth
-    elif response.is_denied_failure(error):
-        kind = errors.ModelDenied
-    ours = kind(reason)
+    kinds = (
+        (isinstance(error, TimeoutError), errors.ModelTimeout),
+        (response.is_auth_failure(error), errors.ModelAuth),
+        (response.is_denied_failure(error), errors.ModelDenied),
+    )
+    kind = next((kind for is_so, kind in kinds if is_so), errors.ModelError)
+    ours = kind(f"{name}: {response.error_message(error) or type(error).__name__}")
     ours.__cause__ = error if isinstance(error, BaseException) else None
     return ours

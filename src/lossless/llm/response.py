@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from decimal import Decimal, InvalidOperation
+from importlib.resources import files
 from typing import Any
 
-from lossless.llm.completion import Completion, Usage
+from lossless.llm.completion import NO_USAGE, Completion, Usage
 from lossless.model.js_json import hashed_utf8
 from lossless.model.messages import remove_reasoning
 
@@ -69,17 +70,12 @@ def strip_reasoning(text: str) -> str:
 
 
 def _types(value: object, depth: int) -> Iterator[str]:
-    if depth > _MAX_DEPTH:
+    if depth > _MAX_DEPTH or not isinstance(value, Mapping | list | tuple):
         return
-    if isinstance(value, Mapping):
-        kind = value.get("type")
-        if isinstance(kind, str):
-            yield kind[:40]
-        for inner in value.values():
-            yield from _types(inner, depth + 1)
-    elif isinstance(value, list | tuple):
-        for item in value:
-            yield from _types(item, depth + 1)
+    if isinstance(value, Mapping) and isinstance(kind := value.get("type"), str):
+        yield kind[:40]
+    for inner in value.values() if isinstance(value, Mapping) else value:
+        yield from _types(inner, depth + 1)
 
 
 def response_stop_reason(response: object) -> str | None:
@@ -119,11 +115,8 @@ def _envelopes(response: object) -> Iterator[Mapping[object, object]]:
 
 
 def parse_usage(response: object) -> Usage:
-    for level in _envelopes(response):
-        raw = level.get("usage")
-        if isinstance(raw, Mapping):
-            return read_usage(raw)
-    return Usage()
+    found = (level.get("usage") for level in _envelopes(response))
+    return next((read_usage(raw) for raw in found if isinstance(raw, Mapping)), NO_USAGE)
 
 
 def read_usage(raw: Mapping[Any, object]) -> Usage:
@@ -144,22 +137,15 @@ def read_usage(raw: Mapping[Any, object]) -> Usage:
 
 
 def _count(raw: Mapping[Any, object], *keys: str) -> int:
-    for key in keys:
-        value = raw.get(key)
-        if isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < _MOST_TOKENS:
-            return int(value)
-    return 0
+    numbers = (value for key in keys if isinstance(value := raw.get(key), int | float) and not isinstance(value, bool))
+    return next((int(number) for number in numbers if 0 <= number < _MOST_TOKENS), 0)
 
 
 def reported_cost(raw: Mapping[Any, object]) -> Decimal | None:
     """The cost in a usage object; None when there is none."""
     value = raw.get("cost")
-    if isinstance(value, Mapping):
-        value = value.get("total")
-    if isinstance(value, bool) or not isinstance(value, int | float | str | Decimal):
-        return None
     try:
-        cost = Decimal(str(value))
+        cost = Decimal(str(value.get("total") if isinstance(value, Mapping) else value))
     except InvalidOperation:
         return None
     return cost if cost.is_finite() and cost >= 0 else None
@@ -178,26 +164,14 @@ def parse_completion(response: object, model: str) -> Completion:
     )
 
 
-_SECRET = r"(?:x-)?(?:api[ _-]?key|access[ _-]token|auth(?:entication)?[ _-]token|token|credentials?)\b"
-_AUTH_TEXT = re.compile(
-    r"\bunauthori[sz]ed\b|\bunauthenticated\b"
-    rf"|\b(?:invalid|incorrect|expired|missing|revoked)[ _-]{_SECRET}"
-    rf"|\b{_SECRET}.{{0,30}}\b(?:invalid|expired|revoked|incorrect|missing)\b"
-    r"|\bno (?:api[ _-]?key|credentials?)\b"
-    r"|\bauthentication[ _](?:failed|error|required)\b|\b(?:failed|unable) to authenticate\b"
-    r"|\b(?:missing|insufficient)[ _](?:required[ _])?scopes?\b|\bmodel\.request\b"
-    r"|\bnot logged in\b|\bplease (?:log|sign) ?in\b",
-    re.IGNORECASE,
-)
-_DENIED_TEXT = re.compile(
-    r"\bmodel override\b|\boverride\b.{0,40}\bmodel\b|\ballow(?:ed)? ?model(?:override|s)\b"
-    r"|\b(?:denied|forbidden|refused|blocked|not allowed|not permitted)\b.{0,20}\b(?:by|policy)\b"
-    r"|\bpolicy\b.{0,20}\b(?:denied|denies|refused|forbids|blocked)\b|\bpermission denied\b"
-    r"|\b(?:llm|model|completion)s?\b.{0,20}\b(?:unavailable|disabled|denied)\b"
-    r"|\b(?:llm|model|completion)s?\b.{0,20}\bnot (?:available|allowed|permitted)\b"
-    r"|\bno (?:model|llm)s?\b",
-    re.IGNORECASE,
-)
+def _failures(name: str) -> re.Pattern[str]:
+    """A list of `failures.txt`: what error messages of a kind say."""
+    lists = files("lossless.llm").joinpath("failures.txt").read_text("utf-8").split("\n\n")
+    lines = next(one for one in lists if one.startswith(f"{name}:\n")).splitlines()[1:]
+    return re.compile("|".join(lines), re.IGNORECASE)
+
+
+_AUTH_TEXT, _DENIED_TEXT = _failures("credentials are refused"), _failures("a policy forbids the call")
 _DENIED_KINDS = frozenset(
     {"denied", "policy", "policy_denied", "forbidden", "unavailable", "llm_unavailable", "model_denied"}
 )
@@ -262,19 +236,14 @@ def _has_401(error: object) -> bool:
 
 
 def _levels(error: object, depth: int) -> Iterator[Mapping[object, object]]:
-    if depth > _FAILURES_MAX_DEPTH or isinstance(error, str):
+    if depth > _FAILURES_MAX_DEPTH or isinstance(error, str | None):
         return
-    if isinstance(error, list):
-        for item in error[:20]:
-            yield from _levels(item, depth + 1)
-        return
-    level = _as_mapping(error)
-    if level is None:
-        return
-    yield level
-    for key in _INNER_KEYS:
-        if (inner := level.get(key)) is not None:
-            yield from _levels(inner, depth + 1)
+    inside: Iterable[object] = error[:20] if isinstance(error, list) else ()
+    if (level := _as_mapping(error)) is not None:
+        yield level
+        inside = (level.get(key) for key in _INNER_KEYS)
+    for inner in inside:
+        yield from _levels(inner, depth + 1)
 
 
 def _as_mapping(error: object) -> Mapping[object, object] | None:

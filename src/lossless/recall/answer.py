@@ -24,12 +24,13 @@ from lossless.recall import delegate
 from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
-from lossless.recall.query import TermFinder, parse_query
+from lossless.recall.query import TermFinder, pair_list, parse_query
 from lossless.recall.results import (
     ELLIPSIS,
     TextBudget,
     find_references,
     format_span,
+    json_fields,
     message_header,
     message_text,
     parse_reference,
@@ -53,7 +54,6 @@ class AnswerPart:
     """What became of one conversation: a reply, a failure, or nothing when it was not read."""
 
     conversation_id: int
-    #: Where its reader was to begin.
     seed_ids: tuple[str, ...]
     outcome: DelegateReply | DelegateError | None = None
     elapsed_ms: int | None = None
@@ -72,15 +72,9 @@ class AnswerPart:
     @property
     def details(self) -> dict[str, Any]:
         reply = self.reply or DelegateReply("", truncated=True)
-        found: dict[str, Any] = {
-            "conversationId": self.conversation_id,
-            "status": self.status,
-            "expandedSummaryCount": reply.expanded_summary_count,
-            "citedIds": list(reply.cited_ids),
-            "totalSourceTokens": reply.total_source_tokens,
-            "truncated": reply.truncated,
-            "summaryIds": list(self.seed_ids),
-        }
+        found = json_fields(self, "conversation_id status")
+        found |= json_fields(reply, "expanded_summary_count cited_ids total_source_tokens truncated")
+        found |= json_fields(self, "seed_ids=summaryIds")
         if isinstance(self.outcome, DelegateError):
             found |= {"error": str(self.outcome), "errorCode": self.outcome.code, "phase": self.outcome.phase}
         return found if self.elapsed_ms is None else found | {"elapsedMs": self.elapsed_ms}
@@ -93,25 +87,29 @@ def answer_details(
 
     `others` match, too, and were not read; `several`: whether more than one conversation was asked for.
     """
-    replies = [part.reply for part in parts if part.reply]
-    good = sorted(part.conversation_id for part in parts if part.reply)
+    good = [part for part in parts if part.reply]
+    replies = [part.reply for part in good if part.reply]
     found = head | {
-        "citedIds": list(dict.fromkeys(chain.from_iterable(reply.cited_ids for reply in replies))),
-        "sourceConversationIds": good,
+        "citedIds": _each_once(reply.cited_ids for reply in replies),
+        "sourceConversationIds": sorted(part.conversation_id for part in good),
         "expandedSummaryCount": sum(reply.expanded_summary_count for reply in replies),
         "totalSourceTokens": sum(reply.total_source_tokens for reply in replies),
         "truncated": "error" in head or len(good) < len(parts) or any(reply.truncated for reply in replies),
     }
     if len(good) == 1:
-        found["sourceConversationId"] = good[0]
+        found["sourceConversationId"] = good[0].conversation_id
     if several or any(part.status == "failed" for part in parts):
         found["conversationBreakdown"] = [part.details for part in parts]
     optional = {
-        "strategy": next((part.strategy for part in parts if part.reply), None),
-        "droppedIds": list(dict.fromkeys(chain.from_iterable(part.dropped for part in parts))),
+        "strategy": good[0].strategy if good else None,
+        "droppedIds": _each_once(part.dropped for part in parts),
         "otherConversationIds": list(others),
     }
     return found | {name: value for name, value in optional.items() if value}
+
+
+def _each_once(ids: Iterable[Iterable[str]]) -> list[str]:
+    return list(dict.fromkeys(chain.from_iterable(ids)))
 
 
 def no_answer(text: str, code: str | None = None, *, reason: str | None = None) -> dict[str, Any]:
@@ -150,7 +148,6 @@ class AnswerCandidate:
     id: str
     conversation_id: int
     matched_at: datetime
-    #: Whether the caller named it.
     is_explicit: bool = False
     #: Whether it is here because of a message below it.
     is_message_backed: bool = False
@@ -325,10 +322,10 @@ def _answer_in_scope(box: Toolbox, question: Question, scope: Scope, caller: Cal
         for members, cap in zip(chosen, split_tokens(question.token_cap, len(chosen)), strict=True)
     ]
     if len(work) == 1:
-        parts = [_part(work[0])]
+        parts = [work[0].part()]
     else:
         with ThreadPoolExecutor(len(work), thread_name_prefix="lossless-answer") as pool:
-            parts = [part.result() for part in [pool.submit(copy_context().run, _part, item) for item in work]]
+            parts = [part.result() for part in [pool.submit(copy_context().run, item.part) for item in work]]
     parts += [AnswerPart(members[0].conversation_id, _ids(members)) for members in skipped]
     unread = [members[0].conversation_id for members in others]
     return merge_parts(parts, others=unread, several=scope.kind == "all")
@@ -341,17 +338,9 @@ _ANSWERING, _ASKS_SHARE, _KIND_SHARE, _CODE_SHARE = 8, 0.3, 2.0, 0.2
 _LEAST_SENTENCE = 8
 _CODE_SIGNS = re.compile(r"[{}()=;<>|]|::|->|_\w")
 #: What a question begins with, and what its answer then holds.
-_KINDS_OF_ANSWER = {
-    r"(?:when|what (?:day|date|time|year|month)|since when|wann|quand|cuándo)\b": (
-        r"\d|(?i:yesterday|today|tomorrow|(?:mon|tues|wednes|thurs|fri|satur|sun)day|week|month|year|ago)"
-    ),
-    r"(?:how (?:many|much|long|old|far|often)|wie (?:viele?|lange|oft)|combien|cuánt\w+)\b": (
-        r"\d|\b(?i:two|three|four|five|six|seven|eight|nine|ten|once|twice|dozen|half)\b"
-    ),
-    r"(?:who|whom|whose|wer|wem|qui|quién)\b": r"(?<=\w )[A-Z]\w+",
-    r"(?:where|wo|où|dónde)\b": r"\b(?:in|at|on|to|from|near|into) (?:the )?[A-Z/~]|/\w",
-    r"(?:why|warum|pourquoi)\b": r"\b(?i:because|since|so that|due to|weil|car)\b|'cause",
-}
+_KINDS_OF_ANSWER = [
+    (re.compile(rf"\b{asked}", re.I), re.compile(answer)) for asked, answer in pair_list("kinds of answer")
+]
 
 
 def _answer_from_recall(
@@ -385,20 +374,24 @@ def answering_sentence(question: str, evidence: Sequence[Evidence]) -> str:
     query = parse_query(question)
     finder, best = TermFinder(query.terms), evidence[:_ANSWERING]
     having = Counter(term for item in best for term in {hit.term for hit in finder.find(item.text, 1)})
-    kinds = _KINDS_OF_ANSWER.items()
-    kind = next((answer for asked, answer in kinds if re.search(rf"\b{asked}", question, re.I)), None)
+    kind = next((answer for asked, answer in _KINDS_OF_ANSWER if asked.search(question)), None)
     top, best_sentence, source = 0.0, "", best[0]
     for item in best:
         for sentence in sentences(item.text.strip(ELLIPSIS)):
             covered = sum(1 / having[term] for term in {hit.term for hit in finder.find(sentence, 1)} if having[term])
             value = item.score * (0.5 + covered) / math.sqrt(80 + len(sentence))
             value *= _ASKS_SHARE if sentence.endswith("?") else 1.0
-            value *= _KIND_SHARE if kind and re.search(kind, sentence) else 1.0
+            value *= _KIND_SHARE if kind and kind.search(sentence) else 1.0
             value *= _ASKS_SHARE if estimate_tokens(sentence) < _LEAST_SENTENCE else 1.0
             value *= _CODE_SHARE if len(_CODE_SIGNS.findall(sentence)) > len(sentence) // 40 else 1.0
             if value > top:
                 top, best_sentence, source = value, sentence, item
     return f"{best_sentence} ({quotation_place(source)})" if best_sentence else ""
+
+
+#: How many hits may be evidence, and the largest share of the room that one of them may take.
+_EVIDENCE_HITS, _SHARE = 24, 3
+_MIN_TOKENS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,132 +407,119 @@ class _ConversationTask:
     caller: Caller
 
     @property
+    def conversation_id(self) -> int:
+        return self.members[0].conversation_id
+
+    @property
     def scope(self) -> Scope:
-        return Scope("conversation", (self.members[0].conversation_id,))
+        return Scope("conversation", (self.conversation_id,))
 
+    def part(self) -> AnswerPart:
+        """What becomes of it."""
+        begun = self.box.monotonic()
+        outcome, strategy = self._read()
+        elapsed, dropped = int(1000 * (self.box.monotonic() - begun)), tuple[str, ...]()
+        if isinstance(outcome, DelegateReply):
+            outcome, dropped = check_citations(self.box.archive, self.scope, outcome)
+            asking = {f"msg#{message_id}" for message_id in self.box.asking}
+            outcome = replace(outcome, cited_ids=tuple(id_ for id_ in outcome.cited_ids if id_ not in asking))
+        return AnswerPart(self.conversation_id, _ids(self.members), outcome, elapsed, strategy, dropped)
 
-def _part(work: _ConversationTask) -> AnswerPart:
-    begun = work.box.monotonic()
-    outcome, strategy = _read_conversation(work)
-    elapsed = int(1000 * (work.box.monotonic() - begun))
-    id_, ids = work.members[0].conversation_id, _ids(work.members)
-    if isinstance(outcome, DelegateError):
-        return AnswerPart(id_, ids, outcome, elapsed, strategy)
-    reply, dropped = check_citations(work.box.archive, work.scope, outcome)
-    asking = {f"msg#{message_id}" for message_id in work.box.asking}
-    reply = replace(reply, cited_ids=tuple(cited for cited in reply.cited_ids if cited not in asking))
-    return AnswerPart(id_, ids, reply, elapsed, strategy, dropped)
+    def _read(self) -> tuple[DelegateReply | DelegateError, str]:
+        box = self.box
+        if box.delegate is not None and not box.archive.read_only:
+            with self._granted() as task:
+                outcome = ask_delegate(box.delegate, task)
+                grant = box.archive.guards.grant(task.grant_id)
+            if isinstance(outcome, DelegateReply) and grant is not None:
+                outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
+            return outcome, "delegate"
+        if not box.models:
+            packed = self._gather(min(self.token_cap, self.question.max_tokens))
+            text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
+            none = DelegateReply("No model is configured, and no evidence was found.")
+            return replace(packed, answer=text) if packed.cited_ids else none, "evidence"
+        refusal = ""
+        for name, complete in box.models[:2]:
+            try:
+                return self._ask_reader(name, complete)
+            except ModelError as error:
+                refusal = str(error)
+        return DelegateError(refusal, "spawn"), "none"
 
+    def _ask_reader(self, name: str, complete: Complete) -> tuple[DelegateReply | DelegateError, str]:
+        """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
+        box, guards, wanted = self.box, self.box.archive.guards, self.box.settings.expand_query_strategy
+        if box.archive.read_only:
+            wanted = "pack"  # a grant is a row, and here none can be written
+        elif wanted == "auto" and guards.remembered(_MEMORY + name) == "pack":
+            wanted = "pack"
+        if wanted != "pack":
+            with self._granted() as task:
+                reader = Caller(Session(key=task.session_key), task.grant_id, self.caller.host_has_subagents)
+                use = partial(box.call, caller=reader)
+                outcome = delegate.run_tool_loop(complete, task, use, self.until, box.monotonic)
+            is_clumsy = isinstance(outcome, DelegateError) and outcome.phase in ("read_reply", "parse_reply")
+            if wanted == "loop" or not is_clumsy:
+                return outcome, "loop"
+        packed, question = self._gather(self.token_cap), self.question
+        outcome = delegate.ask_with_evidence(
+            complete, question.prompt, packed, question.max_tokens, self.until, box.monotonic
+        )
+        if wanted == "auto" and isinstance(outcome, DelegateReply):
+            with box.archive.writing():
+                guards.remember(_MEMORY + name, "pack")
+        return outcome, "pack"
 
-def _read_conversation(work: _ConversationTask) -> tuple[DelegateReply | DelegateError, str]:
-    box, question = work.box, work.question
-    if box.delegate is not None and not box.archive.read_only:
-        with _granted(work) as task:
-            outcome = ask_delegate(box.delegate, task)
-            grant = box.archive.guards.grant(task.grant_id)
-        if isinstance(outcome, DelegateReply) and grant is not None:
-            outcome = replace(outcome, total_source_tokens=max(outcome.total_source_tokens, grant.tokens_used))
-        return outcome, "delegate"
-    if not box.models:
-        packed = _gather(work, min(work.token_cap, question.max_tokens))
-        text = f"No model is configured, so this is the evidence itself, in order of time.\n\n{packed.answer}"
-        none = DelegateReply("No model is configured, and no evidence was found.")
-        return replace(packed, answer=text) if packed.cited_ids else none, "evidence"
-    refusal = ""
-    for name, complete in box.models[:2]:
+    def _gather(self, token_cap: int) -> DelegateReply:
+        """The evidence within a cap, in order of time: what was named first, then the best hits of a search.
+
+        Messages go before summaries that were not named, because a question asks for what was said.
+        """
+        question, box, scope, archive = self.question, self.box, self.scope, self.box.archive
+        words = question.query if question.query and question.query.strip() else question.prompt
+        named = _ids(candidate for candidate in self.members if candidate.is_explicit)
+        request = GrepRequest(words, "full_text", "messages", limit=_EVIDENCE_HITS, sort="relevance")
+        hits = [hit.reference for hit in box.grep(archive, scope, request, box.clock()).hits]
+        wanted = list(dict.fromkeys([*named, *hits[: _EVIDENCE_HITS // 2], *_ids(self.members), *hits]))
+        summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in wanted if id_[:4] == "sum_"])}
+        messages = archive.messages.many([int(id_[4:]) for id_ in wanted if id_[:4] == "msg#"])
+        stored = {f"msg#{found.id}": found for found in messages}
+        space, largest = TextBudget(token_cap), TextBudget(max(_MIN_TOKENS, token_cap // _SHARE))
+        taken: list[tuple[datetime, str, str]] = []
+        truncated = False
+        for id_ in wanted:
+            if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
+                span = format_span(summary.earliest_at, summary.latest_at)
+                title, text = f"[{summary.id} | {summary.kind} summary | {span}]", summary.content
+                at = summary.earliest_at or summary.created_at
+            elif (message := stored.get(id_)) and scope.allows(message.conversation_id):
+                title, at, text = message_header(message), message.created_at, message_text(message.message)
+            else:
+                continue
+            kept = largest.head(text)
+            block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
+            if (rest := space.less(block)).is_kept:
+                space = rest
+                taken.append((at, id_, block))
+                truncated |= kept != text
+        ids, blocks = [id_ for _, id_, _ in sorted(taken)], [block for _, _, block in sorted(taken)]
+        counts = sum(id_.startswith("sum_") for id_ in ids), sum(map(estimate_tokens, blocks))
+        return DelegateReply("".join(blocks).strip(), tuple(ids), *counts, truncated or not set(named) <= set(ids))
+
+    @contextmanager
+    def _granted(self) -> Iterator[DelegateTask]:
+        """A task with a grant of its own, which ends with the block, whatever happens in it."""
+        box, question, now, issuer = self.box, self.question, self.box.monotonic(), self.caller.name
+        length = timedelta(seconds=max(0.0, self.started + question.timeout_seconds - now))
+        agent = re.match(r"agent:([^:]+):", issuer)
+        key = f"agent:{agent[1] if agent else 'main'}:subagent:{uuid4()}"
+        grant = recall_scope.issue_grant(
+            box.archive, issuer, key, box.clock(), (self.conversation_id,), token_cap=self.token_cap, ttl=length
+        )
+        caps = self.token_cap, question.max_tokens, max(0.0, self.until - now)
+        ids, backed = _ids(self.members), _ids(one for one in self.members if one.is_message_backed)
         try:
-            return _ask_reader(work, name, complete)
-        except ModelError as error:
-            refusal = str(error)
-    return DelegateError(refusal, "spawn"), "none"
-
-
-def _ask_reader(work: _ConversationTask, name: str, complete: Complete) -> tuple[DelegateReply | DelegateError, str]:
-    """A model's answer, by the strategy that is set, that it is known to manage, or that did not fail."""
-    box = work.box
-    wanted = box.settings.expand_query_strategy
-    if box.archive.read_only:
-        wanted = "pack"  # a grant is a row, and here none can be written
-    elif wanted == "auto" and box.archive.guards.remembered(_MEMORY + name) == "pack":
-        wanted = "pack"
-    if wanted != "pack":
-        with _granted(work) as task:
-            reader = Caller(Session(key=task.session_key), task.grant_id, work.caller.host_has_subagents)
-            use = partial(box.call, caller=reader)
-            outcome = delegate.run_tool_loop(complete, task, use, work.until, box.monotonic)
-        is_clumsy = isinstance(outcome, DelegateError) and outcome.phase in ("read_reply", "parse_reply")
-        if wanted == "loop" or not is_clumsy:
-            return outcome, "loop"
-    packed = _gather(work, work.token_cap)
-    question = work.question
-    outcome = delegate.ask_with_evidence(
-        complete, question.prompt, packed, question.max_tokens, work.until, box.monotonic
-    )
-    if wanted == "auto" and isinstance(outcome, DelegateReply):
-        with box.archive.writing():
-            box.archive.guards.remember(_MEMORY + name, "pack")
-    return outcome, "pack"
-
-
-#: How many hits may be evidence, and the largest share of the room that one of them may take.
-_EVIDENCE_HITS, _SHARE = 24, 3
-_MIN_TOKENS = 24
-
-
-def _gather(work: _ConversationTask, token_cap: int) -> DelegateReply:
-    """The evidence of one conversation within a cap: what was named first, then the best hits of a search. The text
-    is in order of time.
-
-    Messages go before summaries that were not named, because a question asks for what was said.
-    """
-    question, box, scope, archive = work.question, work.box, work.scope, work.box.archive
-    words = question.query if question.query and question.query.strip() else question.prompt
-    named = _ids(candidate for candidate in work.members if candidate.is_explicit)
-    request = GrepRequest(words, "full_text", "messages", limit=_EVIDENCE_HITS, sort="relevance")
-    hits = [f"msg#{hit.id}" for hit in box.grep(archive, scope, request, box.clock()).hits]
-    wanted = list(dict.fromkeys([*named, *hits[: _EVIDENCE_HITS // 2], *_ids(work.members), *hits]))
-    summaries = {found.id: found for found in archive.summaries.many([id_ for id_ in wanted if id_[:4] == "sum_"])}
-    messages = archive.messages.many([int(id_[4:]) for id_ in wanted if id_[:4] == "msg#"])
-    stored = {f"msg#{found.id}": found for found in messages}
-    space, largest = TextBudget(token_cap), TextBudget(max(_MIN_TOKENS, token_cap // _SHARE))
-    taken: list[tuple[datetime, str, str]] = []
-    truncated = False
-    for id_ in wanted:
-        if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
-            title = f"[{summary.id} | {summary.kind} summary | {format_span(summary.earliest_at, summary.latest_at)}]"
-            at, text = summary.earliest_at or summary.created_at, summary.content
-        elif (message := stored.get(id_)) and scope.allows(message.conversation_id):
-            title, at, text = message_header(message), message.created_at, message_text(message.message)
-        else:
-            continue
-        kept = largest.head(text)
-        block = f"{title}\n{kept}{'' if kept == text else ' …'}\n\n"
-        tokens = estimate_tokens(block)
-        if space.holds(len(block), tokens):
-            space = space.less(len(block), tokens)
-            taken.append((at, id_, block))
-            truncated |= kept != text
-    ids = tuple(id_ for _, id_, _ in sorted(taken))
-    answer = "".join(block for _, _, block in sorted(taken)).strip()
-    counts = sum(id_.startswith("sum_") for id_ in ids), sum(estimate_tokens(block) for _, _, block in taken)
-    return DelegateReply(answer, ids, *counts, truncated or not set(named) <= set(ids))
-
-
-@contextmanager
-def _granted(work: _ConversationTask) -> Iterator[DelegateTask]:
-    """A task with a grant of its own, which ends with the block, whatever happens in it."""
-    box, question, conversation_id = work.box, work.question, work.members[0].conversation_id
-    now, issuer = box.monotonic(), work.caller.name
-    length = timedelta(seconds=max(0.0, work.started + question.timeout_seconds - now))
-    segments = issuer.split(":")
-    agent = segments[1] if len(segments) >= 3 and segments[0] == "agent" and segments[1] else "main"
-    key = f"agent:{agent}:subagent:{uuid4()}"
-    grant = recall_scope.issue_grant(
-        box.archive, issuer, key, box.clock(), (conversation_id,), token_cap=work.token_cap, ttl=length
-    )
-    caps = work.token_cap, question.max_tokens, max(0.0, work.until - now)
-    ids, backed = _ids(work.members), _ids(one for one in work.members if one.is_message_backed)
-    try:
-        yield DelegateTask(question.prompt, question.query, conversation_id, key, grant.id, *caps, ids, backed)
-    finally:
-        recall_scope.end_child_grants(box.archive, key, box.clock(), deleted=True)
+            yield DelegateTask(question.prompt, question.query, self.conversation_id, key, grant.id, *caps, ids, backed)
+        finally:
+            recall_scope.end_child_grants(box.archive, key, box.clock(), deleted=True)

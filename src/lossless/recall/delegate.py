@@ -57,7 +57,6 @@ class DelegateTask:
     session_key: str
     grant_id: str
     token_cap: int
-    #: How long the answer should be at most.
     max_tokens: int
     seconds: float
     #: Where to begin: summaries, and messages that are not folded yet.

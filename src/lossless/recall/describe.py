@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from dataclasses import dataclass, replace
 from itertools import groupby, islice
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import ArchiveError, BadInput, NotFound
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.views import LineageNode
 
+_TEXTS = tomllib.loads(Path(__file__).with_name("templates").joinpath("describe.toml").read_text(encoding="utf-8"))
 #: How many ids or parts are listed before they are only counted.
 _MOST_LISTED, _MOST_LINES, _MOST_SUMMARY_CHARS = 64, 40, 8_000
 _VERSION_CHARS = 400
@@ -39,11 +42,9 @@ class TextPage:
     text: str
     start: int
     end: int
-    #: Where the rest is, when there is a rest.
     cursor: str | None = None
     #: Why there is nothing, or less than asked for.
     note: str | None = None
-    #: How long the whole text is.
     total: int = 0
 
 
@@ -72,11 +73,6 @@ def format_id_ranges(message_ids: Sequence[int]) -> str:
     shown = [f"msg#{run[0]}" if len(run) == 1 else f"msg#{run[0]}..msg#{run[-1]}" for run in pieces[:20]]
     more = [f"and {len(pieces) - 20} more runs"] if len(pieces) > 20 else []
     return " ".join([*shown, *more, f"({len(message_ids)})"])
-
-
-def json_time(at: datetime | None) -> str | None:
-    """A time for JSON."""
-    return None if at is None else state_time(at)
 
 
 def _listed(ids: Sequence[str]) -> str:
@@ -210,6 +206,13 @@ def describe(
     return recall_scope.read_and_charge(archive, grant, now, fitted, lambda found: estimate_tokens(found.page.text))
 
 
+#: What is told of every summary.
+_NODE = (
+    "kind depth tokens=tokenCount descendant_count descendant_tokens=descendantTokenCount "
+    "source_message_tokens=sourceMessageTokenCount earliest_at latest_at"
+)
+
+
 def _describe_summary(
     archive: Archive, summary_id: str, scope: Scope, request: DescribeRequest, budget: TextBudget
 ) -> Description:
@@ -227,13 +230,10 @@ def _describe_summary(
         source = "request" if request.token_cap else "delegated_grant_remaining"
     branches = [_branch(*branch, cap) for branch in _branches(archive, root)[:_MOST_BRANCHES]]
     omitted = max(0, root.descendant_count + 1 - len(branches))
+    fields = results.json_fields(summary, f"conversation_id {_NODE} file_ids source_ids=parentIds")
+    span, parents, children = _span(summary), _listed(summary.source_ids), _listed(used_in)
     lines = [
-        f"LCM_SUMMARY {summary.id}",
-        f"meta conv={summary.conversation_id} kind={summary.kind} depth={summary.depth} tok={summary.tokens} "
-        f"descTok={summary.descendant_tokens} srcTok={summary.source_message_tokens} desc={summary.descendant_count} "
-        f"range={results.format_span(summary.earliest_at, summary.latest_at)} budgetCap={cap}",
-        f"parents {_listed(summary.source_ids)} (sources: what it was made of)",
-        f"children {_listed(used_in)} (used in: what was made of it)",
+        _TEXTS["summary"].format(**fields, id=summary.id, range=span, cap=cap, parents=parents, children=children),
         *([f"messages {format_id_ranges(messages)}"] if messages else []),
         *([f"files {_listed(summary.file_ids)}"] if summary.file_ids else []),
         "manifest",
@@ -244,14 +244,10 @@ def _describe_summary(
         "id": summary.id,
         "type": "summary",
         "summary": {
-            "conversationId": summary.conversation_id,
-            **_node_details(summary),
-            "fileIds": list(summary.file_ids),
-            "parentIds": list(summary.source_ids),
+            **fields,
             "childIds": list(used_in),
             "messageIds": list(messages),
-            "createdAt": state_time(summary.created_at),
-            "model": summary.model,
+            **results.json_fields(summary, "created_at model"),
         },
         "manifest": {
             "tokenCap": cap,
@@ -267,36 +263,20 @@ def _describe_summary(
 def _branch(node: LineageNode, level: int, source_of: str | None, cap: int) -> tuple[str, dict[str, Any]]:
     """A summary of the subtree, so many layers down, with what opening all below it costs: a line, and details."""
     small = node.tokens + node.descendant_tokens
-    large = small + node.source_message_tokens
-    small_fits, large_fits = ("in" if cost <= cap else "over" for cost in (small, large))
-    line = (
-        f"d{level} {node.id} k={node.kind} tok={node.tokens} descTok={node.descendant_tokens} "
-        f"srcTok={node.source_message_tokens} desc={node.descendant_count} child={node.source_count} "
-        f"range={results.format_span(node.earliest_at, node.latest_at)} cost[s={small},m={large}] "
-        f"budget[s={small_fits},m={large_fits}]"
-    )
-    return line, {
+    costs = {"summariesOnly": small, "withMessages": small + node.source_message_tokens}
+    details = {
         "summaryId": node.id,
         "parentSummaryId": source_of,
         "depthFromRoot": level,
-        **_node_details(node),
-        "childCount": node.source_count,
-        "costs": {"summariesOnly": small, "withMessages": large},
-        "budget": {"summariesOnly": small_fits, "withMessages": large_fits},
+        **results.json_fields(node, f"{_NODE} source_count=childCount"),
+        "costs": costs,
+        "budget": {name: "in" if cost <= cap else "over" for name, cost in costs.items()},
     }
+    return _TEXTS["branch"].format(**details, range=_span(node)), details
 
 
-def _node_details(node: Summary | LineageNode) -> dict[str, Any]:
-    return {
-        "kind": node.kind,
-        "depth": node.depth,
-        "tokenCount": node.tokens,
-        "descendantCount": node.descendant_count,
-        "descendantTokenCount": node.descendant_tokens,
-        "sourceMessageTokenCount": node.source_message_tokens,
-        "earliestAt": json_time(node.earliest_at),
-        "latestAt": json_time(node.latest_at),
-    }
+def _span(node: Summary | LineageNode) -> str:
+    return results.format_span(node.earliest_at, node.latest_at)
 
 
 def _branches(archive: Archive, root: LineageNode) -> list[tuple[LineageNode, int, str | None]]:
@@ -340,12 +320,14 @@ def _describe_message(
         {"kind": version.kind, "at": state_time(version.at), "content": _cut(version.message.content)}
         for version in versions[-_MOST_LINES:]
     ]
+    fields = results.json_fields(
+        stored, "id=messageId conversation_id seq message.role=role message.tokens=tokenCount created_at"
+    )
+    at, previous, following = results.format_moment(stored.created_at), _ref(before), _ref(after)
     lines = [
-        f"LCM_MESSAGE {name}",
-        f"meta conv={stored.conversation_id} seq={stored.seq} role={message.role} tok={message.tokens} "
-        f"at={results.format_moment(stored.created_at)}",
-        f"leaf {leaf or 'none (not folded)'}",
-        f"neighbours before={_ref(before)} after={_ref(after)}",
+        _TEXTS["message"].format(
+            **fields, id=name, at=at, leaf=leaf or "none (not folded)", previous=previous, following=following
+        ),
         *([f"file {stored.file_id}"] if stored.file_id else []),
         *(["parts"] if parts else []),
         *(f"- {part}" for part in parts[:_MOST_LINES]),
@@ -361,12 +343,7 @@ def _describe_message(
         "id": name,
         "type": "message",
         "message": {
-            "messageId": stored.id,
-            "conversationId": stored.conversation_id,
-            "seq": stored.seq,
-            "role": message.role,
-            "tokenCount": message.tokens,
-            "createdAt": state_time(stored.created_at),
+            **fields,
             "parts": parts,
             "fileId": stored.file_id,
             "summaryId": leaf,
@@ -423,15 +400,10 @@ def _describe_file(
     details = {
         "id": stored.id,
         "type": "file",
-        "file": {
-            "conversationId": stored.conversation_id,
-            "fileName": stored.name,
-            "mimeType": stored.mime,
-            "byteSize": stored.byte_size,
-            "lineCount": stored.line_count,
-            "explorationSummary": stored.exploration_summary,
-            "createdAt": state_time(stored.created_at),
-        },
+        "file": results.json_fields(
+            stored,
+            "conversation_id name=fileName mime=mimeType byte_size line_count exploration_summary created_at",
+        ),
         "content": {
             "start": page.start,
             "end": page.end,
@@ -445,18 +417,16 @@ def _describe_file(
 
 
 def _file_text(stored: StoredFile, page: TextPage, *, from_message: bool) -> str:
-    lines = [
-        f"## LCM File: {stored.id}",
-        "",
-        f"**Conversation:** {stored.conversation_id}",
-        f"**Name:** {stored.name or 'unnamed'}",
-        f"**Type:** {stored.mime or 'unknown'}",
-        f"**Size:** {'unknown' if stored.byte_size is None else f'{stored.byte_size:,} bytes'}",
-        f"**Created:** {results.format_moment(stored.created_at)}",
-        *("", "## Exploration Summary", ""),
-        (stored.exploration_summary or "none").strip()[:_MOST_SUMMARY_CHARS],
-        *("", "## Content", ""),
-    ]
+    head = _TEXTS["file"].format(
+        id=stored.id,
+        conversationId=stored.conversation_id,
+        name=stored.name or "unnamed",
+        type=stored.mime or "unknown",
+        size="unknown" if stored.byte_size is None else f"{stored.byte_size:,} bytes",
+        created=results.format_moment(stored.created_at),
+        summary=(stored.exploration_summary or "none").strip()[:_MOST_SUMMARY_CHARS],
+    )
+    lines = [head]
     if page.text:
         fence = "`" * (max(map(len, re.findall(r"`{3,}", page.text)), default=2) + 1)
         lines += [f"{fence}text", page.text.removesuffix("\n"), fence]

@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -23,17 +22,16 @@ from lossless.recall import query, rank
 from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
 from lossless.recall.results import ELLIPSIS, best_window
 from lossless.recall.scope import GrepRequest
-from lossless.recall.search import MAX_PATTERN_CHARS, grep
+from lossless.recall.search import grep, messages_that_ask
 from lossless.store.search import MessageText, SearchScope, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.model.conversations import Session
     from lossless.recall.rank import Hit
-    from lossless.recall.results import SearchResult
-    from lossless.recall.scope import Grep, Scope
+    from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText
 
@@ -57,13 +55,10 @@ class Evidence:
     created_at: datetime
     #: The message, or a piece of it, on one line; an ellipsis shows where something was left out.
     text: str
-    #: The leaf that covers it, where there is one.
     summary_id: str | None = None
-    #: The sender as the host reported it.
     sender: str = ""
     #: What words such as "last Friday" in it meant on the day it was said.
     days: str = ""
-    #: Where the text stands in the message.
     span: QuoteSpan | None = None
 
     @property
@@ -84,13 +79,12 @@ class RecallResult:
     question: str
     scope: Scope
     evidence: tuple[Evidence, ...] = ()
-    #: What the caller should know.
     note: str = ""
-    #: How long the text may be.
     max_tokens: int = 2000
-    #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
-    #: something changed, the newest word stands before the rest.
+    #: Whether the question is about a course of events: then the evidence is in order of time.
     in_order: bool = False
+    #: How much of it is the newest word, which stands before the rest where something changed.
+    newest: int = 0
 
     def __str__(self) -> str:
         return cut_to_tokens("\n".join(self.lines), self.max_tokens)
@@ -100,15 +94,11 @@ class RecallResult:
         """The evidence in its order, what belongs to one day and one summary together under one heading; in order of
         time, what follows each other.
         """
-        newest = 0
-        if self.in_order:  # where time goes back, the newest ends
-            times = [(item.created_at, item.id) for item in self.evidence]
-            newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
         groups: dict[tuple[int, bool, tuple[int, str, str]], list[str]] = {}
         run = 0
         for number, item in enumerate(self.evidence):
             run += self.in_order and number > 0 and item.place != self.evidence[number - 1].place
-            groups.setdefault((run, number < newest, item.place), []).append(evidence_line(item))
+            groups.setdefault((run, number < self.newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
         for (_, is_newest, place), quotes in groups.items():
@@ -121,6 +111,10 @@ def day_heading(place: tuple[int, str, str], scope: Scope) -> str:
     conversation_id, day, summary_id = place
     where = "" if scope.is_single else f", conversation {conversation_id}"
     return f"[{day}{where}{f', {summary_id}' if summary_id else ''}]"
+
+
+def _tokens(*lines: str) -> int:
+    return sum(estimate_tokens(f"{line}\n") for line in lines)
 
 
 def evidence_line(item: Evidence) -> str:
@@ -170,36 +164,6 @@ def question_messages(archive: Archive, session: Session | None) -> frozenset[in
     return frozenset(user.values()) | (frozenset({newest}) if last.role == "assistant" else frozenset())
 
 
-def messages_that_ask(archive: Archive, questions: Iterable[str], found: Iterable[tuple[int, int]]) -> frozenset[int]:
-    """Of found messages with their conversations, those that ask: a newest user message with the same words.
-
-    The same question of an earlier turn is evidence like any other.
-    """
-    known = dict(found)
-    newest = archive.messages.newest_users(set(known.values())).values()
-    asked = {_normalised(question) for question in questions}
-    stored = archive.messages.many([id_ for id_ in newest if id_ in known], exact=False)
-    return frozenset(one.id for one in stored if _normalised(one.message.content) in asked)
-
-
-def grep_without_question(grep: Grep, asking: frozenset[int], questions: tuple[str, ...]) -> Grep:
-    """A search that leaves out the messages that ask."""
-
-    def search(
-        archive: Archive, scope: Scope, request: GrepRequest, now: datetime, /, *, cursor: str | None = None
-    ) -> SearchResult:
-        found = grep(archive, scope, request, now, cursor=cursor)
-        messages = [(hit.id, hit.conversation_id) for hit in found.hits if isinstance(hit.id, int)]
-        gone = asking | messages_that_ask(archive, questions, messages)
-        return replace(found, hits=tuple(hit for hit in found.hits if hit.id not in gone)) if gone else found
-
-    return search
-
-
-def _normalised(text: str) -> str:
-    return " ".join(text.split()).casefold()
-
-
 #: A text up to this long is quoted whole; of longer ones the best piece, a larger one of the first few.
 WHOLE_MESSAGE_CHARS = 480
 PIECE_CHARS = 320
@@ -233,14 +197,14 @@ def recall(
     of the words in which it was asked (`asks`).
     """
     archive = archive.within(scope.conversation_ids)
-    spoken = query.narrowest_time(question[:MAX_PATTERN_CHARS], now)
+    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages", now, _POOL)
+    spoken = words.spoken
     if spoken is not None and _asks_only_when(question, now):
         topics = recent(archive, scope, question, max_tokens, now, asking).topics
         evidence = tuple(item for topic in topics for item in topic.quotes)
         note = _note(question, spoken) if evidence else f"{_note(question, spoken)} {_NO_EVIDENCE}"
         return RecallResult(question, scope, evidence, note, max_tokens)
-    words = rank.word_search(archive, question, SearchScope(scope.conversation_ids), "messages")
-    ranked, weights, newer = _rank_messages(archive, scope, words, spoken, now, asking, (question, *asks))
+    ranked, weights, newer = _rank_messages(scope, words, now, asking, (question, *asks))
     note = _note(question, spoken) if ranked else _NO_EVIDENCE
     asks_order = spoken is None and query.ASKS_ORDER.search(question) is not None
     in_order = asks_order or (spoken is None and query.asks_course(question))
@@ -248,16 +212,15 @@ def recall(
     notes += [f"msg#{later} is newer than msg#{earlier} on the same matter." for later, earlier in newer.items()]
     found = RecallResult(question, scope, (), " ".join(filter(None, notes)), max_tokens, in_order)
     leaves = archive.summaries.covering([text.id for text, _ in ranked])
-    budget = max_tokens - sum(estimate_tokens(f"{line}\n") for line in (*found.lines, _OPENING))
+    budget = max_tokens - _tokens(*found.lines, _OPENING)
     items: list[Evidence] = []
     places: set[tuple[int, str, str]] = set()
     for number, (text, score) in enumerate(ranked):
         size = BEST_CHARS if number < _BEST else PIECE_CHARS
         for quote in _quotes(" ".join(text.indexed.split()), words.finder, weights, size, budget):
             item = _evidence(text, quote, score, now.tzinfo, leaves.get(text.id))
-            heading = "" if item.place in places else f"{day_heading(item.place, scope)}\n"
-            cost = estimate_tokens(f"{evidence_line(item)}\n") + estimate_tokens(heading)
-            if cost <= budget:
+            heading = () if item.place in places else (day_heading(item.place, scope),)
+            if (cost := _tokens(evidence_line(item), *heading)) <= budget:
                 budget -= cost
                 items.append(item)
                 places.add(item.place)
@@ -278,11 +241,11 @@ def recall(
 def _by_time(found: RecallResult, *, newest_first: bool) -> RecallResult:
     """Evidence in order of time; the newest of it before the rest, if that is asked for."""
     items = sorted(found.evidence, key=lambda item: (item.created_at, item.id))
-    if items and newest_first:
-        newest = [item for item in items if item.place == items[-1].place]
-        newest = items[-1:] if len(newest) == len(items) else newest
-        items = [*newest, *(item for item in items if item not in newest)]
-    return replace(found, evidence=tuple(items))
+    newest = [item for item in items if newest_first and item.place == items[-1].place]
+    if newest and len(newest) == len(items):
+        newest = items[-1:]
+    rest = [item for item in items if item not in newest]
+    return replace(found, evidence=(*newest, *rest), newest=len(newest) if rest else 0)
 
 
 def _evidence(
@@ -299,16 +262,11 @@ def _evidence(
 
 
 def _rank_messages(
-    archive: Archive,
-    scope: Scope,
-    words: rank.WordSearch,
-    spoken: query.MentionedTime | None,
-    now: datetime,
-    asking: frozenset[int],
-    asks: tuple[str, ...],
+    scope: Scope, words: rank.WordSearch, now: datetime, asking: frozenset[int], asks: tuple[str, ...]
 ) -> tuple[Sequence[tuple[MessageText, float]], Sequence[float], Mapping[int, int]]:
     """Messages, best first, with their scores; the weight of each term; and which message corrects which."""
-    found, _, known_weights = rank.ranked_hits(words, _POOL, "relevance", now.timestamp(), spoken)
+    archive = words.archive
+    found, _, known_weights = rank.ranked_hits(words)
     hits = [hit for hit in found if hit.tier < ECHO_LIMIT]
     if scope.near:
         hits.sort(key=lambda hit: (hit.tier, -hit.score * (_NEAR if hit.conversation_id in scope.near else 1)))
@@ -321,7 +279,7 @@ def _rank_messages(
     gone = asking | messages_that_ask(archive, asks, ((text.id, text.conversation_id) for text in found_texts))
     weights = known_weights or (1.0,) * len(words.query.terms)
     ranked = [(text, scores[text.id]) for text in found_texts if text.id not in gone]
-    if spoken is not None:
+    if words.spoken is not None:
         return ranked, weights, {}
     ordered, newer = rank.corrections_first(ranked, words.finder, weights)
     return ordered, weights, newer
@@ -393,10 +351,9 @@ def unasked_evidence(
     if not (topics := _topics(question)):
         return ()
     archive = archive.within(scope.conversation_ids)
-    spoken = query.narrowest_time(question, now)
     where = SearchScope(scope.conversation_ids)
-    search = rank.word_search(archive, question, where, "messages", _PROMPT_ROWS)
-    found, texts, all_weights = rank.ranked_hits(search, _PROMPT_POOL, "relevance", now.timestamp(), spoken)
+    search = rank.word_search(archive, question, where, "messages", now, _PROMPT_POOL, most_rows=_PROMPT_ROWS)
+    found, texts, all_weights = rank.ranked_hits(search)
     near = [hit.id for hit in found if hit.tier < ECHO_LIMIT and isinstance(hit.id, int)]
     ids = [id_ for id_ in near if not in_prompt(id_)][:_MOST_QUOTABLE]
     gone = archive.prompts.hidden(ids)
@@ -405,7 +362,7 @@ def unasked_evidence(
     weights = {
         term.text: weight for term, weight in zip(search.query.terms, all_weights, strict=True) if term.text in topics
     }
-    if not _is_about(question, weights, hits[:_DECIDING], is_dated=spoken is not None):
+    if not _is_about(question, weights, hits[:_DECIDING], is_dated=search.spoken is not None):
         return ()
     minimum = _LEAST_SHARE * max(hit.score for hit in hits)
     budget = (limit if question == words else limit // _LONG_SHARE) - _FRAME_TOKENS
@@ -551,7 +508,7 @@ def recent(
 
     Days are those of the zone of `now`. `BadInput` when no time is named. The messages that ask are left out.
     """
-    archive, span = archive.within(scope.conversation_ids), query.time_range(when[:MAX_PATTERN_CHARS], now)
+    archive, span = archive.within(scope.conversation_ids), query.time_range(when[: query.MAX_QUESTION_CHARS], now)
     if span is None:
         raise BadInput(_NO_TIME)
     since, before = span
@@ -570,7 +527,7 @@ def recent(
 
 def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentTopic]:
     """As many quotations as fit: of each topic the best one, the newest first, then the next ones."""
-    budget = found.max_tokens - sum(estimate_tokens(f"{line}\n") for line in (found.note, _OPENING)) - _LEAST_TOKENS
+    budget = found.max_tokens - _tokens(found.note, _OPENING) - _LEAST_TOKENS
     kept: dict[int, list[Evidence]] = {}
     days: set[str] = set()
     for turn in range(_MOST_QUOTES):
@@ -579,11 +536,9 @@ def _fitting(found: RecentResult, topics: Sequence[RecentTopic]) -> list[RecentT
             if turn >= len(topic.quotes) or (turn and place not in kept):
                 continue
             day = _day_line(topic, found.scope)
-            lines = [_said_line(topic.quotes[turn])]
-            lines += [topic.heading] if place not in kept else []
-            lines += [day] if day not in days else []
-            cost = sum(estimate_tokens(f"{line}\n") for line in lines)
-            if cost <= budget:
+            heading = [] if place in kept else [topic.heading]
+            lines = [_said_line(topic.quotes[turn]), *heading, *([] if day in days else [day])]
+            if (cost := _tokens(*lines)) <= budget:
                 budget -= cost
                 days.add(day)
                 kept.setdefault(place, []).append(topic.quotes[turn])

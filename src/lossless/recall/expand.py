@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -15,7 +16,7 @@ from lossless.recall.results import Reference, TextBudget, format_span, message_
 from lossless.recall.scope import require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.recall.scope import Scope
@@ -23,22 +24,61 @@ if TYPE_CHECKING:
     from lossless.store.views import LineageNode
 
 
-@dataclass(frozen=True, slots=True)
+#: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and
+#: whether it is read backwards.
+_Edge: TypeAlias = tuple[str, str, int, bool]
+
+
+@dataclass(frozen=True)
 class ExpandedPiece:
     """A summary or a message, or a part of one: its characters from `start` up to, without, `end`."""
 
-    kind: Literal["summary", "message"]
     id: str
-    text: str
-    start: int
-    end: int
-    total: int
     level: int
     #: For a message the leaf over it, for a summary what it is a source of.
     under: str | None
-    #: The piece as it is returned, its title over it, and what that takes.
-    block: str
-    tokens: int
+    title: str
+    whole: str
+    start: int
+    end: int
+
+    @property
+    def kind(self) -> Literal["summary", "message"]:
+        return "message" if self.id.startswith("msg#") else "summary"
+
+    @property
+    def text(self) -> str:
+        return self.whole[self.start : self.end]
+
+    @property
+    def total(self) -> int:
+        return len(self.whole)
+
+    @cached_property
+    def block(self) -> str:
+        """The piece as it is returned, its title over it."""
+        is_whole = self.end - self.start == self.total
+        return f"{f'[{self.title}]' if is_whole else self._head(self.start, self.end)}\n{self.text}\n\n"
+
+    @cached_property
+    def tokens(self) -> int:
+        """What the block takes."""
+        return estimate_tokens(self.block)
+
+    def _head(self, start: int, end: int) -> str:
+        return f"[{self.title} | characters {start:,} to {end:,} of {self.total:,}]"
+
+    def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
+        """A place in its text."""
+        return self.id, (self.under or "") if self.kind == "message" else "", offset, backwards
+
+    def cut(self, budget: TextBudget, *, at_end: bool) -> ExpandedPiece | None:
+        """As much as fits of its beginning or its end; None when nothing does."""
+        frame = f"{self._head(self.total, self.total)}\n\n\n"
+        inside = budget.less(frame)
+        text = inside.tail(self.text) if at_end else inside.head(self.text)
+        start, end = (self.end - len(text), self.end) if at_end else (self.start, self.start + len(text))
+        return replace(self, start=start, end=end) if text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +87,6 @@ class Expansion:
 
     opened: tuple[str, ...]
     pieces: tuple[ExpandedPiece, ...]
-    #: Where it goes on, when it does.
     cursor: str | None = None
     #: What stands before it, when it was centred on a message.
     previous: str | None = None
@@ -88,19 +127,12 @@ class Expansion:
             "citedIds": list(self.ids),
             "summaryCount": sum(piece.kind == "summary" for piece in self.pieces),
             "messageCount": sum(piece.kind == "message" for piece in self.pieces),
-            "totalTokens": self.tokens,
-            "tokenCap": self.token_cap,
-            "truncated": self.truncated,
-            "cursor": self.cursor,
-            "previousCursor": self.previous,
-            "pieces": [
-                {"id": piece.id, "type": piece.kind, "level": piece.level, "under": piece.under,
-                 "tokens": piece.tokens, "start": piece.start, "end": piece.end, "total": piece.total}
-                for piece in self.pieces
-            ],
-        }  # fmt: skip
+            **results.json_fields(self, "tokens=totalTokens token_cap truncated cursor previous=previousCursor"),
+            "pieces": [results.json_fields(piece, _PIECE) for piece in self.pieces],
+        }
 
 
+_PIECE = "id kind=type level under tokens start end total"
 #: How many messages before and after a message belong to its surroundings.
 NEIGHBOUR_COUNT = 100
 #: The most summaries that one expansion walks.
@@ -114,120 +146,79 @@ WalkPlace: TypeAlias = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class WalkStep:
-    """A stop on the way: a summary, or messages in a row; then, of these, one message. Its text is read when it is
-    come to.
-    """
+class WalkStop:
+    """A stop on the way: a summary, or messages in a row."""
 
-    kind: Literal["summary", "messages"]
     #: The summary; for messages, the leaf that they were folded into, or empty.
     id: str
     level: int
+    is_summary: bool = False
     #: What a summary is a source of.
     source_of: str | None = None
+    #: Those of a leaf are looked up when they are come to.
     message_ids: tuple[int, ...] = ()
-    message_id: int | None = None
-    title: str = ""
-    text: str = ""
-
-    @property
-    def name(self) -> str:
-        return self.id if self.message_id is None else f"msg#{self.message_id}"
-
-    def edge(self, offset: int, *, backwards: bool = False) -> _Edge:
-        """A place in its text."""
-        return self.name, "" if self.message_id is None else self.id, offset, backwards
-
-    def piece(self, start: int = 0, end: int | None = None) -> ExpandedPiece:
-        total = len(self.text)
-        end = total if end is None else end
-        kind: Literal["summary", "message"] = "summary" if self.message_id is None else "message"
-        under = self.source_of if kind == "summary" else self.id or None
-        text = self.text[start:end]
-        block = f"{self._head(start, end) if end - start < total else f'[{self.title}]'}\n{text}\n\n"
-        tokens = estimate_tokens(block)
-        return ExpandedPiece(kind, self.name, text, start, end, total, self.level, under, block, tokens)
-
-    def cut(self, start: int, end: int, budget: TextBudget, *, at_end: bool = False) -> ExpandedPiece | None:
-        """As much as fits from `start` on, or up to `end`; None when nothing does."""
-        frame = f"{self._head(len(self.text), len(self.text))}\n\n\n"
-        inside = budget.less(len(frame), estimate_tokens(frame))
-        if at_end:
-            text = inside.tail(self.text[:end])
-            return self.piece(end - len(text), end) if text else None
-        text = inside.head(self.text[start:])
-        return self.piece(start, start + len(text)) if text else None
-
-    def _head(self, start: int, end: int) -> str:
-        return f"[{self.title} | characters {start:,} to {end:,} of {len(self.text):,}]"
 
 
 class ExpansionWalk:
     """The stops of an expansion. The messages of leaves, and texts, are looked up when they are come to."""
 
-    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStep]) -> None:
-        self._archive, self._scope, self.stops = archive, scope, stops
+    def __init__(self, archive: Archive, scope: Scope, stops: Sequence[WalkStop]) -> None:
+        self._archive, self._scope, self._stops = archive, scope, stops
         self._messages: dict[str, tuple[int, ...]] = {}
 
-    def forward(self, start: WalkPlace) -> Iterator[WalkStep]:
-        """From a place on."""
-        after = ((index, self._ids(index)) for index in range(start[0], len(self.stops)))
-        return self._load(
-            replace(self.stops[index], message_id=id_)
-            for index, ids in after
-            for id_ in ids[start[1] if index == start[0] else 0 :]
-        )
+    def pieces(self, start: WalkPlace, *, backwards: bool = False) -> Iterator[ExpandedPiece]:
+        """From a place on, or from just before it back to the beginning."""
+        first, place = start
+        way = range(min(first, len(self._stops) - 1), -1, -1) if backwards else range(first, len(self._stops))
 
-    def backward(self, end: WalkPlace) -> Iterator[WalkStep]:
-        """From just before a place back to the beginning."""
-        before = ((index, self._ids(index)) for index in range(min(end[0], len(self.stops) - 1), -1, -1))
-        return self._load(
-            replace(self.stops[index], message_id=id_)
-            for index, ids in before
-            for id_ in reversed(ids[: end[1]] if index == end[0] else ids)
-        )
+        def names() -> Iterator[tuple[WalkStop, int | None]]:
+            for index in way:
+                ids = self._ids(index)
+                if index == first:
+                    ids = ids[:place] if backwards else ids[place:]
+                for id_ in reversed(ids) if backwards else ids:
+                    yield self._stops[index], id_
 
-    def _load(self, steps: Iterator[WalkStep]) -> Iterator[WalkStep]:
-        """Steps with their texts, read some at a time; what is gone or out of scope is passed over."""
+        return self._read(names())
+
+    def _read(self, names: Iterator[tuple[WalkStop, int | None]]) -> Iterator[ExpandedPiece]:
+        """Whole pieces, read some at a time; what is gone or out of scope is passed over."""
         size = _BATCH
-        while batch := list(islice(steps, size)):
-            ids = [step.message_id for step in batch if step.message_id is not None]
-            messages = {stored.id: stored for stored in self._archive.messages.many(ids)}
-            summaries = {
-                found.id: found
-                for found in self._archive.summaries.many([step.id for step in batch if step.message_id is None])
-            }
-            for step in batch:
-                if step.message_id is None:
-                    if summary := summaries.get(step.id):
-                        when = format_span(summary.earliest_at, summary.latest_at)
-                        title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
-                        yield replace(step, title=title, text=summary.content)
-                elif (stored := messages.get(step.message_id)) and self._scope.allows(stored.conversation_id):
-                    yield replace(step, title=message_header(stored)[1:-1], text=message_text(stored.message))
+        while batch := list(islice(names, size)):
+            stored = self._archive.messages.many([id_ for _, id_ in batch if id_ is not None])
+            messages = {message.id: message for message in stored if self._scope.allows(message.conversation_id)}
+            known = self._archive.summaries.many([stop.id for stop, id_ in batch if id_ is None])
+            summaries = {summary.id: summary for summary in known}
+            for stop, id_ in batch:
+                if id_ is None and (summary := summaries.get(stop.id)):
+                    when, text = format_span(summary.earliest_at, summary.latest_at), summary.content
+                    title = f"{summary.id} | {summary.kind}, depth {summary.depth} | {when}"
+                    yield ExpandedPiece(stop.id, stop.level, stop.source_of, title, text, 0, len(text))
+                elif id_ is not None and (message := messages.get(id_)):
+                    title, text = message_header(message)[1:-1], message_text(message.message)
+                    yield ExpandedPiece(f"msg#{id_}", stop.level, stop.id or None, title, text, 0, len(text))
             size = min(2 * size, _LARGEST_BATCH)
 
-    def find(self, name: str, leaf: str) -> WalkPlace | None:
-        """Where a summary stands, or a message (`msg#…`) of a leaf."""
-        for index, stop in enumerate(self.stops):
-            if stop.kind == "summary":
-                if stop.id == name:
-                    return index, 0
-            elif stop.id == leaf:
+    def find(self, name: str, leaf: str) -> WalkPlace:
+        """Where a summary stands, or a message (`msg#…`) of a leaf; `BadInput` when it is not on the way."""
+        for index, stop in enumerate(self._stops):
+            if stop.is_summary and stop.id == name:
+                return index, 0
+            if not stop.is_summary and stop.id == leaf:
                 places = (place for place, id_ in enumerate(self._ids(index)) if f"msg#{id_}" == name)
                 if (found := next(places, None)) is not None:
                     return index, found
-        return None
+        raise results.bad_cursor()
 
     def _ids(self, index: int) -> tuple[int | None, ...]:
-        stop = self.stops[index]
-        if stop.kind == "summary":
+        stop = self._stops[index]
+        if stop.is_summary:
             return (None,)
         if stop.message_ids:
             return stop.message_ids
         if stop.id not in self._messages:
-            near = self.stops[max(0, index - _AHEAD) : index + _AHEAD]
-            leaves = [other.id for other in near if other.kind == "messages" and not other.message_ids]
+            near = self._stops[max(0, index - _AHEAD) : index + _AHEAD]
+            leaves = [other.id for other in near if not (other.is_summary or other.message_ids)]
             found = self._archive.listings.leaf_messages(leaves)
             self._messages |= {leaf: tuple(found.get(leaf, ())) for leaf in leaves}
         return self._messages[stop.id]
@@ -235,13 +226,13 @@ class ExpansionWalk:
 
 def walk_below(
     archive: Archive, scope: Scope, roots: Sequence[LineageNode], depth: int, *, messages: bool
-) -> list[WalkStep]:
+) -> list[WalkStop]:
     """The stops below some summaries, `depth` layers down, sources right behind what they were folded into.
 
     Messages are a layer. A leaf that is a root itself is opened; others only with `messages`.
     """
     sources = _sources(archive, scope, roots, depth)
-    stops: list[WalkStep] = []
+    stops: list[WalkStop] = []
     shown: set[str] = set()
     opened: set[str] = set()
     todo: list[tuple[LineageNode, int, str | None]] = [(root, 0, None) for root in reversed(roots)]
@@ -249,14 +240,14 @@ def walk_below(
         node, level, source_of = todo.pop()
         if level and node.id not in shown:
             shown.add(node.id)
-            stops.append(WalkStep("summary", node.id, level, source_of))
+            stops.append(WalkStop(node.id, level, True, source_of))
         if node.id in opened or level >= depth or not (node.source_count or messages or not level):
             continue
         opened.add(node.id)
         if node.source_count:
             todo += [(source, level + 1, node.id) for source in reversed(sources.get(node.id, []))]
         else:
-            stops.append(WalkStep("messages", node.id, level + 1))
+            stops.append(WalkStop(node.id, level + 1))
     return stops
 
 
@@ -335,7 +326,7 @@ def _plan(archive: Archive, scope: Scope, request: ExpandRequest) -> tuple[Expan
         return _centred(archive, scope, around, roots)
     stops = walk_below(archive, scope, roots, request.max_depth, messages=request.include_messages)
     if message_ids:
-        stops.append(WalkStep("messages", "", 0, message_ids=tuple(message_ids)))
+        stops.append(WalkStop("", 0, message_ids=tuple(message_ids)))
     return ExpansionWalk(archive, scope, stops), None
 
 
@@ -359,108 +350,74 @@ def _centred(
     if roots and (leaf is None or not archive.listings.is_below(leaf, [root.id for root in roots])):
         raise BadInput(f"{name} is not below {', '.join(root.id for root in roots[:3])}")
     if leaf is not None and (roots or (scope.grant is not None and scope.grant.summary_ids)):
-        walk = ExpansionWalk(archive, scope, [WalkStep("messages", leaf, 1)])
+        walk = ExpansionWalk(archive, scope, [WalkStop(leaf, 1)])
     else:
         before = archive.listings.ids_before(*places[message_id], NEIGHBOUR_COUNT)
         after = archive.listings.ids_after(*places[message_id], NEIGHBOUR_COUNT)
-        around = WalkStep("messages", "", 0, message_ids=(*before, message_id, *after))
+        around = WalkStop("", 0, message_ids=(*before, message_id, *after))
         leaf, walk = "", ExpansionWalk(archive, scope, [around])
-    found = walk.find(name, leaf)
-    assert found is not None
-    return walk, found
-
-
-#: Where a page begins, or ends when it is read backwards: a name on the way, its leaf, an offset in its text, and
-#: whether it is read backwards.
-_Edge: TypeAlias = tuple[str, str, int, bool]
+    return walk, walk.find(name, leaf)
 
 
 def _page(request: ExpandRequest, walk: ExpansionWalk, start: _Edge | None, centre: WalkPlace | None) -> Expansion:
     budget = TextBudget(request.token_cap)
-    opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
-
-    def result(pieces: Sequence[ExpandedPiece], after: _Edge | None, before: _Edge | None = None) -> Expansion:
-        words = [None if place is None else _to_cursor(request, place) for place in (after, before)]
-        return Expansion(opened, tuple(pieces), words[0], words[1], request.token_cap)
-
+    nothing: Iterator[ExpandedPiece] = iter(())
     if start is None:
-        return result(*(_both_ways(walk, centre, budget) if centre else _forward(walk.forward((0, 0)), budget, 0)))
-    name, leaf, offset, backwards = start
-    place = walk.find(name, leaf)
-    if place is None:
-        raise results.bad_cursor()
-    if not backwards:
-        return result(*_forward(walk.forward(place), budget, offset))
-    pieces, before = _backward(walk, place, start, budget)
-    return result(pieces, None, before)
+        earlier = walk.pieces(centre, backwards=True) if centre else nothing
+        found = _taken(walk.pieces(centre or (0, 0)), earlier, budget)
+    else:
+        name, leaf, offset, backwards = start
+        index, place = walk.find(name, leaf)
+        if backwards:
+            earlier = walk.pieces((index, place + 1 if offset else place), backwards=True)
+            found = _taken(nothing, _first_cut(earlier, 0, offset or None), budget, start)
+        else:
+            found = _taken(_first_cut(walk.pieces((index, place)), offset, None), nothing, budget)
+    pieces, *ends = found
+    after, before = (None if end is None else _to_cursor(request, end) for end in ends)
+    opened = tuple(named.id for named in request.references) or (f"msg#{request.around}",)
+    return Expansion(opened, tuple(pieces), after, before, request.token_cap)
 
 
-def _forward(items: Iterator[WalkStep], budget: TextBudget, offset: int) -> tuple[list[ExpandedPiece], _Edge | None]:
-    """Pieces in order as long as there is room; only the first may be cut."""
-    pieces: list[ExpandedPiece] = []
-    for item in items:
-        start, offset = min(offset, len(item.text)), 0
-        if start == len(item.text) and start:
-            continue
-        piece = item.piece(start)
-        if not budget.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(start, len(item.text), budget)
-            return [*pieces, *filter(None, [part])], item.edge(part.end if part else start)
-        pieces.append(piece)
-        budget = budget.less(len(piece.block), piece.tokens)
-    return pieces, None
+def _first_cut(pieces: Iterator[ExpandedPiece], start: int, end: int | None) -> Iterator[ExpandedPiece]:
+    """Pieces of which the first is read in part; one that was read to its end is left out."""
+    for piece in islice(pieces, 1):
+        if not start or start < piece.total:
+            yield replace(piece, start=start, end=piece.total if end is None else min(end, piece.total))
+    yield from pieces
 
 
-def _backward(
-    walk: ExpansionWalk, place: WalkPlace, edge: _Edge, budget: TextBudget
-) -> tuple[list[ExpandedPiece], _Edge | None]:
-    """Pieces before an edge, the nearest taken first, given in order; only the nearest may be cut."""
+def _taken(
+    later: Iterator[ExpandedPiece], earlier: Iterator[ExpandedPiece], budget: TextBudget, edge: _Edge | None = None
+) -> tuple[Iterable[ExpandedPiece], _Edge | None, _Edge | None]:
+    """Pieces as long as they fit, and where they go on in both directions: the first one later, then one later and one
+    earlier in turns. Only the first may be cut. `edge` is where earlier ones end.
+    """
     pieces: deque[ExpandedPiece] = deque()
-    cut: int | None = edge[2] or None
-    for item in walk.backward((place[0], place[1] + 1) if cut else place):
-        piece = item.piece(0, None if cut is None else min(cut, len(item.text)))
-        cut = None
-        if not budget.holds(len(piece.block), piece.tokens):
-            part = None if pieces else item.cut(0, piece.end, budget, at_end=True)
-            return [*filter(None, [part]), *pieces], item.edge(part.start, backwards=True) if part else edge
-        pieces.appendleft(piece)
-        edge, budget = item.edge(0, backwards=True), budget.less(len(piece.block), piece.tokens)
-    return list(pieces), None
-
-
-def _both_ways(
-    walk: ExpansionWalk, centre: WalkPlace, budget: TextBudget
-) -> tuple[list[ExpandedPiece], _Edge | None, _Edge | None]:
-    """The piece in the middle, then one after and one before it in turns, as long as they fit."""
-    index, place = centre
-    middle = next(walk.forward(centre), None)
-    if middle is None:
-        raise results.bad_cursor()
-    edge, piece = middle.edge(0, backwards=True), middle.piece()
-    if not budget.holds(len(piece.block), piece.tokens):
-        pieces, after = _forward(iter([middle]), budget, 0)
-        return pieces, after, edge if next(walk.backward(centre), None) else None
-    found, budget = deque([piece]), budget.less(len(piece.block), piece.tokens)
-    later = walk.forward((index, place + 1))
     after = before = None
-    ways = deque([later, walk.backward(centre)])
+    ways = deque([later, earlier])
     while ways:
         way = ways.popleft()
-        item = next(way, None)
-        if item is None:
+        piece = next(way, None)
+        if piece is None:
             continue
-        piece = item.piece()
-        if not budget.holds(len(piece.block), piece.tokens):
-            after, before = (item.edge(0), before) if way is later else (after, edge)
+        is_later = way is later
+        if (rest := budget.less(piece.block, piece.tokens)).is_kept:
+            budget = rest
+            (pieces.append if is_later else pieces.appendleft)(piece)
+            if not is_later or len(pieces) == 1:
+                edge = piece.edge(0, backwards=True)
+            (ways.append if len(pieces) > 1 else ways.appendleft)(way)
             continue
-        budget = budget.less(len(piece.block), piece.tokens)
-        if way is later:
-            found.append(piece)
+        part = None if pieces else piece.cut(budget, at_end=not is_later)
+        if is_later:
+            after = piece.edge(part.end if part else piece.start)
         else:
-            found.appendleft(piece)
-            edge = item.edge(0, backwards=True)
-        ways.append(way)
-    return list(found), after, before
+            before = piece.edge(part.start, backwards=True) if part else edge
+        if not pieces:  # one that is cut, or does not fit at all, stands alone
+            before = piece.edge(0, backwards=True) if is_later and next(earlier, None) else before
+            return filter(None, [part]), after, before
+    return pieces, after, before
 
 
 def _to_cursor(request: ExpandRequest, start: _Edge) -> str:

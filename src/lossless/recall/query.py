@@ -54,6 +54,11 @@ def phrase_list(name: str) -> list[str]:
     return "|".join(_WORDINGS[name]).split("|")
 
 
+def pair_list(name: str) -> list[tuple[str, str]]:
+    """A list of `wordings.txt` whose lines say one thing of another."""
+    return [(one, other) for one, _, other in (line.partition(": ") for line in _WORDINGS[name])]
+
+
 def phrases(name: str, start: str = r"\b", end: str = r"\b") -> re.Pattern[str]:
     """What finds one of the phrases of a list of `wordings.txt`."""
     return re.compile(rf"{start}(?:{'|'.join(_WORDINGS[name])}){end}", re.IGNORECASE)
@@ -63,7 +68,6 @@ def phrases(name: str, start: str = r"\b", end: str = r"\b") -> re.Pattern[str]:
 class Term:
     """One thing that a question asks for."""
 
-    #: As people write it.
     text: str
     #: FTS5: the term itself, inflected forms included.
     match: str
@@ -71,7 +75,6 @@ class Term:
     loose: str
     #: Ways to write it, each a row of folded words.
     forms: tuple[tuple[str, ...], ...] = ()
-    #: What the longer words begin with.
     prefixes: tuple[str, ...] = ()
     #: Folded letters or signs that are looked for as they are, also inside of words.
     literal: str = ""
@@ -386,24 +389,22 @@ class TermFinder:
     """
 
     def __init__(self, terms: Sequence[Term]) -> None:
-        self._literals = [(index, term.literal) for index, term in enumerate(terms) if term.literal]
         forms = [(index, form, term.prefixes) for index, term in enumerate(terms) for form in term.forms]
         self._words = [
             (index, _root(form[0], prefixes), form[0], stem(form[0]), prefixes)
             for index, form, prefixes in forms
             if len(form) == 1
         ]
-        self._rows = [
-            (index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1
+        #: Letters as they are, and words in a row by their stems.
+        self._rows: list[tuple[int, str, list[str]]] = [
+            *((index, term.literal, []) for index, term in enumerate(terms) if term.literal),
+            *((index, _root(form[0], ()), [stem(word) for word in form]) for index, form, _ in forms if len(form) > 1),
         ]
 
     def find(self, text: str, limit: int | None = None) -> list[TermMatch]:
         """The places in `text` where the terms stand, in order; of each form of a term the first `most`."""
         folded = fold_text(text)
         found: list[TermMatch] = []
-        for index, literal in self._literals:
-            if literal in folded:
-                found += [TermMatch(*place, index, 1.0) for place in islice(_literals(folded, literal), limit)]
         for word in self._words:
             if word[1] in folded:
                 found += _words(text, folded, *word, limit)
@@ -415,15 +416,6 @@ class TermFinder:
         if offsets is None:
             return found
         return [TermMatch(offsets[start], offsets[end], term, strength) for start, end, term, strength in found]
-
-
-def _literals(folded: str, literal: str) -> Iterator[tuple[int, int]]:
-    at = folded.find(literal)
-    while at >= 0:
-        end = at + len(literal)
-        if not (literal[0].isascii() and at and folded[at - 1].isalnum()):
-            yield at, end
-        at = folded.find(literal, end)
 
 
 def _words(
@@ -452,8 +444,8 @@ def _rows(folded: str, root: str, stems: list[str]) -> Iterator[tuple[int, int]]
     at = folded.find(root)
     while at >= 0:
         end = at + len(root)
-        if at == 0 or not folded[at - 1].isalnum():
-            row_end = _row_end(folded, at, stems)
+        if at == 0 or not folded[at - 1].isalnum() or not (stems or root[0].isascii()):
+            row_end = _row_end(folded, at, stems) if stems else end
             if row_end:
                 yield at, row_end
                 end = row_end
@@ -487,7 +479,6 @@ def _is_hump(text: str, folded: str, at: int) -> bool:
 _BEGINNING = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY = timedelta(days=1)
 _Span: TypeAlias = tuple[datetime, datetime]
-_Meaning: TypeAlias = "Callable[[re.Match[str], datetime], _Span | None]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -527,10 +518,7 @@ def time_range(words: str, now: datetime) -> tuple[datetime, datetime] | None:
 def find_times(text: str, now: datetime) -> list[MentionedTime]:
     """All times that `text` speaks of, in order and without overlaps. Any text will do."""
     folded = fold_text(text)
-    if len(folded) != len(text):
-        folded = text.lower()
-    if len(folded) != len(text):
-        return []
+    offsets = fold_offsets(text, folded) or range(len(text) + 1)
     is_french = stop_words(WORD.findall(folded)) is FRENCH
     found: list[MentionedTime] = []
     for pattern, meaning in _PATTERNS:
@@ -540,11 +528,11 @@ def find_times(text: str, now: datetime) -> list[MentionedTime]:
             if any(match.start() < other.end and other.start < match.end() for other in found):
                 continue
             with suppress(ValueError, OverflowError):  # a day that does not exist, or a time beyond the calendar
-                span = meaning(match, now)
+                span = meaning(now, **match.groupdict())
                 if span is not None:
-                    ends = _apply_preposition(folded, match.start(), span, now)
-                    found.append(MentionedTime(match.start(), match.end(), *ends))
-    return sorted(found, key=lambda spoken: spoken.start)
+                    found.append(MentionedTime(*match.span(), *_apply_preposition(folded, match.start(), span, now)))
+    in_text = (replace(one, start=offsets[one.start], end=offsets[one.end]) for one in found)
+    return sorted(in_text, key=lambda spoken: spoken.start)
 
 
 def _apply_preposition(folded: str, start: int, span: _Span, now: datetime) -> _Span:
@@ -568,19 +556,19 @@ def _choice(words: Iterable[str]) -> str:
     return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
 
 
+def _behind(words: Iterable[str]) -> str:
+    return "(?:" + "|".join(rf"(?<=\b{word} )" for word in words) + ")"
+
+
 _MONTHS, _WEEKDAYS, _NUMBERS = _table("months"), _table("weekdays"), _table("numbers")
-#: Months that are other words too: they count after a word like "in".
-_AMBIGUOUS_MONTHS = {"may", "march", "mar", "mars", "mai", "jan", "jun", "jul", "sep", "dec"}
-#: Days, weeks, months, years, hours.
+#: Days, weeks, months, years, hours; and how many days most of them have, and what "so many ago" may be off by.
 _UNITS = _table("units of time")
+_DAY_COUNTS = {1: (1, 0), 2: (7, 3), 3: (30, 15), 4: (365, 183)}
+_HOURS = 5
 _DAY_WORDS = {word: back for back, row in enumerate(_WORDINGS["days back"]) for word in row.split("|")}
 _SINCE_WORDS, _AFTER_WORDS = phrase_list("since"), phrase_list("after")
 _PREPOSITIONS = (*_SINCE_WORDS, *_AFTER_WORDS, *phrase_list("before"))
 _PREPOSITION = re.compile(rf"\b({_choice(_PREPOSITIONS)})(?: the| le| el| dem)? $")
-_NUMBER = rf"(\d{{1,3}}|{_choice(_NUMBERS)})(?: of)?"
-_UNIT, _WEEKDAY, _MONTH = f"({_choice(_UNITS)})", f"({_choice(_WEEKDAYS)})", f"({_choice(_MONTHS)})"
-_LAST = r"(?:last|past|previous|letzte[nrsm]?|vergangene[nrsm]?|vorige[nrsm]?)"
-_LATIN_LAST = r"(?:dernier|derniere|passee?|pasad[oa])"
 
 
 def _midnight(moment: datetime) -> datetime:
@@ -591,126 +579,100 @@ def _days(first: datetime, count: int = 1) -> _Span:
     return first, first + count * _DAY
 
 
-def _month(year: int, month: int, now: datetime) -> _Span:
-    first = _midnight(now).replace(year=year, month=month, day=1)
-    return first, first.replace(year=year + month // 12, month=month % 12 + 1)
+def _month(first: datetime) -> _Span:
+    return first, first.replace(year=first.year + first.month // 12, month=first.month % 12 + 1)
 
 
-def _recent_year(month: int, day: int, now: datetime) -> int:
-    """The year of the latest such date that is not ahead."""
-    return now.year if (month, day) <= (now.month, now.day) else now.year - 1
+def _year(first: datetime) -> _Span:
+    return first, first.replace(year=first.year + 1)
 
 
-def _date(year: str | None, month: int, day: int, now: datetime) -> _Span:
-    chosen = int(year) if year else _recent_year(month, day, now)
-    return _days(_midnight(now).replace(year=chosen, month=month, day=day))
-
-
-def _iso(match: re.Match[str], now: datetime) -> _Span:
-    year, month, day = match.groups()
-    return _date(year, int(month), int(day), now) if day else _month(int(year), int(month), now)
-
-
-def _named_month(match: re.Match[str], now: datetime) -> _Span:
-    month, year = _MONTHS[match[1]], match[2]
-    return _month(int(year) if year else _recent_year(month, 1, now), month, now)
+def _calendar(now: datetime, year: str | None = None, month: str | None = None, day: str | None = None) -> _Span:
+    """A day, a month or a year; without a year the latest such that is not ahead."""
+    if month is None:
+        return _year(_midnight(now).replace(year=int(year or now.year), month=1, day=1))
+    date = _MONTHS.get(month) or int(month), int(day or 1)
+    chosen = int(year) if year else now.year - (date > (now.month, now.day))
+    first = _midnight(now).replace(year=chosen, month=date[0], day=date[1])
+    return _days(first) if day else _month(first)
 
 
 def _number(text: str) -> int:
     return int(text) if text.isdigit() else _NUMBERS[text]
 
 
-def _ago(match: re.Match[str], now: datetime) -> _Span:
+def _ago(now: datetime, number: str, unit: str) -> _Span:
     """A unit ago, give or take half of one."""
-    count, unit = _number(match.group(1)), _UNITS[match.group(2)]
-    today = _midnight(now)
-    if unit == 5:
+    count, kind = _number(number), _UNITS[unit]
+    if kind == _HOURS:
         hour = now - timedelta(hours=count)
         return hour - timedelta(hours=1), hour + timedelta(hours=1)
-    if unit == 1:
-        return _days(today - count * _DAY)
-    length, slack = {2: (7, 3), 3: (30, 15), 4: (365, 183)}[unit]
-    middle = today - count * length * _DAY
-    return middle - slack * _DAY, min(middle + (slack + 1) * _DAY, today + _DAY)
+    length, slack = _DAY_COUNTS[kind]
+    middle = _midnight(now) - count * length * _DAY
+    return middle - slack * _DAY, min(middle + (slack + 1) * _DAY, _midnight(now) + _DAY)
 
 
-def _last_few(match: re.Match[str], now: datetime) -> _Span:
-    count, unit = _number(match.group(1)), _UNITS[match.group(2)]
-    if unit == 5:
+def _last_few(now: datetime, number: str, unit: str) -> _Span:
+    count, kind = _number(number), _UNITS[unit]
+    if kind == _HOURS:
         return now - timedelta(hours=count), now
-    back = {1: 1, 2: 7, 3: 30, 4: 365}[unit] * count
-    return _midnight(now) - back * _DAY, _midnight(now) + _DAY
+    return _midnight(now) - count * _DAY_COUNTS[kind][0] * _DAY, _midnight(now) + _DAY
 
 
-def _unit_back(unit: int, back: int, now: datetime) -> _Span | None:
-    """The calendar's week, month or year, so many back from the one that holds `now`."""
-    today = _midnight(now)
-    if unit == 2:
-        return _days(today - today.weekday() * _DAY - 7 * back * _DAY, 7)
-    if unit == 3:
-        months = today.year * 12 + today.month - 1 - back
-        return _month(months // 12, months % 12 + 1, now)
-    if unit == 4:
-        first = today.replace(year=today.year - back, month=1, day=1)
-        return first, first.replace(year=first.year + 1)
-    return _days(today - back * _DAY) if unit == 1 else None
+def _whole_unit(now: datetime, unit: str, this: str | None = None) -> _Span | None:
+    """The calendar's week, month or year that holds `now`, or the one before."""
+    today, kind, back = _midnight(now), _UNITS[unit], 0 if this else 1
+    if kind == 1:
+        return _days(today - back * _DAY)
+    if kind == 2:
+        return _days(today - (today.weekday() + 7 * back) * _DAY, 7)
+    if kind == 3:
+        return _month((today.replace(day=1) - back * _DAY).replace(day=1))
+    return _year(today.replace(year=today.year - back, month=1, day=1)) if kind == 4 else None
 
 
-def _weekend(match: re.Match[str], now: datetime) -> _Span:
+def _weekend(now: datetime, which: str) -> _Span:
     """The latest weekend that has begun; "last" is one that is over."""
     today = _midnight(now)
     saturday = today - (today.weekday() - 5) % 7 * _DAY
-    over = match.group(1) != "this" and saturday + 2 * _DAY > today
+    over = which != "this" and saturday + 2 * _DAY > today
     return _days(saturday - (7 * _DAY if over else timedelta()), 2)
 
 
-def _weekday(name: str, now: datetime, weeks: int = 1) -> _Span:
+def _weekday(now: datetime, weekday: str, number: str = "1") -> _Span:
     """The latest such day before today, or so many weeks ago."""
     today = _midnight(now)
-    latest = (today.weekday() - _WEEKDAYS[name]) % 7 + 1
-    return _days(today - (latest + 7 * (weeks - 1)) * _DAY)
+    latest = (today.weekday() - _WEEKDAYS[weekday]) % 7 + 1
+    return _days(today - (latest + 7 * (_number(number) - 1)) * _DAY)
 
 
-def _after(*words: str) -> str:
-    return "(?:" + "|".join(rf"(?<=\b{word} )" for word in words) + ")"
+def _day_word(now: datetime, word: str) -> _Span:
+    return _days(_midnight(now) - _DAY_WORDS[word] * _DAY)
 
 
-_IN_TIME = ("in", "of", "during", "last", "this", "by", "im", "letzten", "en", "fin", "de")
-_CLEAR_MONTH = f"({_choice(_MONTHS.keys() - _AMBIGUOUS_MONTHS)})"
-_PATTERNS: tuple[tuple[re.Pattern[str], _Meaning], ...] = tuple(
-    (re.compile(rule), meaning)
-    for rule, meaning in (
-        (r"\b(\d{4})-(\d{2})(?:-(\d{2}))?(?!\d)", _iso),
-        (
-            rf"\b(\d{{1,2}})(?:st|nd|rd|th|\.)? (?:of |de )?{_MONTH}\b(?:,? (?:de )?(\d{{4}})\b)?",
-            lambda found, now: _date(found[3], _MONTHS[found[2]], int(found[1]), now),
-        ),
-        (
-            rf"\b{_MONTH}\.? (\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)(?:,? (\d{{4}})\b)?",
-            lambda found, now: _date(found[3], _MONTHS[found[1]], int(found[2]), now),
-        ),
-        (rf"\b{_MONTH},? (?:of |de )?(\d{{4}})\b", _named_month),
-        (rf"\b{_NUMBER} {_WEEKDAY}s? ago\b", lambda found, now: _weekday(found[2], now, _number(found[1]))),
-        (rf"\b{_NUMBER} {_UNIT} ago\b", _ago),
-        (rf"\b(?:vor|il y a|hace) {_NUMBER} {_UNIT}\b", _ago),
-        (rf"\b{_LAST} {_NUMBER} {_UNIT}\b", _last_few),
-        (r"\b(last|past|this|previous) weekend\b", _weekend),
-        (rf"\b{_LAST} {_UNIT}\b", lambda found, now: _unit_back(_UNITS[found[1]], 1, now)),
-        (rf"\b(?:la |le |el )?{_UNIT} {_LATIN_LAST}\b", lambda found, now: _unit_back(_UNITS[found[1]], 1, now)),
-        (
-            rf"\b(?:this|diese[nrsm]?|cette|ce|esta|este) {_UNIT}\b",
-            lambda found, now: _unit_back(_UNITS[found[1]], 0, now),
-        ),
-        (
-            rf"\b(?:{_LAST} |on |this |am |le |el )?{_WEEKDAY}(?: {_LATIN_LAST})?\b",
-            lambda found, now: _weekday(found[1], now),
-        ),
-        (rf"\b{_choice(_DAY_WORDS)}\b", lambda found, now: _days(_midnight(now) - _DAY_WORDS[found[0]] * _DAY)),
-        (rf"\b{_CLEAR_MONTH}\b()", _named_month),
-        (rf"{_after(*_IN_TIME, *_PREPOSITIONS)}{_MONTH}\b()", _named_month),
-        (
-            rf"{_after('in', 'during', 'year', 'jahr', 'en', *_PREPOSITIONS)}((?:19|20)\d{{2}})\b",
-            lambda found, now: _unit_back(4, now.year - int(found[1]), now),
-        ),
-    )
+_MEANINGS: dict[str, Callable[..., _Span | None]] = {
+    "calendar": _calendar,
+    "ago": _ago,
+    "last few": _last_few,
+    "whole unit": _whole_unit,
+    "weekend": _weekend,
+    "weekday": _weekday,
+    "day word": _day_word,
+}
+_TIME_PARTS = {
+    "NUMBER": rf"(?P<number>\d{{1,3}}|{_choice(_NUMBERS)})(?: of)?",
+    "UNIT": f"(?P<unit>{_choice(_UNITS)})",
+    "WEEKDAY": f"(?P<weekday>{_choice(_WEEKDAYS)})",
+    "MONTH": f"(?P<month>{_choice(_MONTHS)})",
+    "CLEAR_MONTH": f"(?P<month>{_choice(_MONTHS.keys() - word_list('months that are other words'))})",
+    "DAY_WORD": f"(?P<word>{_choice(_DAY_WORDS)})",
+    "LAST": _choice(phrase_list("last")),
+    "LAST_BEHIND": _choice(phrase_list("last, behind")),
+    "BEFORE_MONTH": _behind((*word_list("words before a month"), *_PREPOSITIONS)),
+    "BEFORE_YEAR": _behind((*word_list("words before a year"), *_PREPOSITIONS)),
+}
+#: What finds a time, and what a match means.
+_PATTERNS = tuple(
+    (re.compile(re.sub("%([A-Z_]+)%", lambda part: _TIME_PARTS[part[1]], rule)), _MEANINGS[name])
+    for name, rule in pair_list("times")
 )

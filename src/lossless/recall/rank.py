@@ -11,18 +11,20 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.model.messages import sender_name
 from lossless.model.search_text import ENGLISH, PASSAGE_CHARS_DENSE, WORD, fold_text, passages
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.query import (
     COURSE_SPREAD,
+    MAX_QUESTION_CHARS,
     MIN_PREFIX,
     Term,
     TermFinder,
     TermMatch,
     candidate_expressions,
+    narrowest_time,
     parse_query,
     phrase_list,
     phrases,
@@ -33,15 +35,14 @@ from lossless.store.search import MAX_UNREAD, MessageText, index_new_rows, is_st
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Sequence
+    from datetime import datetime
 
     from lossless.model.records import TextKind
     from lossless.recall.query import MentionedTime, Query
-    from lossless.recall.scope import SearchIn
+    from lossless.recall.scope import SearchIn, SortOrder
     from lossless.store.archive import Archive
     from lossless.store.search import AnyText, SearchScope
 
-RankOrder = Literal["relevance", "recency", "hybrid"]
-#: Where a message stands: conversation and seq.
 SeqPlace: TypeAlias = tuple[int, int]
 #: What a term counts that stands one, two, three messages (or passages) away.
 NEIGHBOUR_SHARES = (0.5, 0.3, 0.1)
@@ -130,7 +131,7 @@ def rank(
     weighed: WeighedPassages,
     neighbours: Iterable[Hit] = (),
     *,
-    sort: RankOrder = "relevance",
+    sort: SortOrder = "relevance",
     now: float = 0.0,
     spoken: MentionedTime | None = None,
 ) -> list[Hit]:
@@ -242,7 +243,7 @@ def _own_score(hit: Hit, weighed: WeighedPassages) -> float:
     return max(scores)
 
 
-def _sorted(hits: Iterable[Hit], sort: RankOrder, now: float) -> list[Hit]:
+def _sorted(hits: Iterable[Hit], sort: SortOrder, now: float) -> list[Hit]:
     if sort == "recency":
         own = [hit for hit in hits if hit.matched]
         full = [hit for hit in own if hit.tier == 0]
@@ -269,7 +270,6 @@ _KIND_WORDS = word_list("kinds of things")
 _SENTENCE_END = re.compile(r"[.!?。！？\n]")
 _PERSONAL = phrases("is personal")
 _SPECIFIC = re.compile(r"\d[\d.,:]*|(?<=[a-zß-ÿ,;:] )[^\W\d_a-zß-ÿ][\w'’-]+")
-#: How people say what they always want, and what they prefer.
 _WISH_LIST = phrase_list("wishes")
 _WISHES = "body: (" + " OR ".join(f'"{one}"' for one in _WISH_LIST) + ")"
 _WISH = re.compile(r"\b(?:" + "|".join(one.replace(" ", r"\W+") for one in _WISH_LIST) + r")\b", re.IGNORECASE)
@@ -290,7 +290,6 @@ class WeighedPassages:
     query: Query
     weights: tuple[float, ...]
     hits: tuple[Hit, ...]
-    #: The one speaker whom the question names.
     speaker: str | None
     #: What all that was asked weighs.
     whole: float
@@ -402,26 +401,35 @@ class WordSearch:
     finder: TermFinder
     where: SearchScope
     looks_at: tuple[TextKind, ...]
+    now: float
+    #: How many candidates are taken of each kind, and what sets their order.
+    pool: int
+    sort: SortOrder
+    #: How many index rows may be scored, if there is a limit.
+    most_rows: int | None
+    spoken: MentionedTime | None
     unread_messages: Sequence[int] = ()
     unread_summaries: Sequence[str] = ()
-    #: How many index rows may be scored, if there is a limit.
-    most_rows: int | None = None
-    #: How many candidates are taken of each kind, and what sets their order.
-    pool: int = 0
-    sort: RankOrder = "relevance"
-    now: float = 0.0
-    spoken: MentionedTime | None = None
 
 
 def word_search(
-    archive: Archive, question: str, where: SearchScope, search_in: SearchIn, most_rows: int | None = None
+    archive: Archive,
+    text: str,
+    where: SearchScope,
+    search_in: SearchIn,
+    now: datetime,
+    pool: int,
+    sort: SortOrder = "relevance",
+    most_rows: int | None = None,
 ) -> WordSearch:
     """A question, after the index was brought up to date as far as that is cheap."""
-    query = parse_query(question)
+    query = parse_query(text)
+    spoken = None if sort == "recency" else narrowest_time(text[:MAX_QUESTION_CHARS], now)
     looks_at: tuple[TextKind, ...] = ("message", "summary")
     if search_in != "both":
         looks_at = ("summary",) if search_in == "summaries" else ("message",)
-    words = WordSearch(archive, question, query, TermFinder(query.terms), where, looks_at, most_rows=most_rows)
+    how = now.timestamp(), pool, sort, most_rows, spoken
+    words = WordSearch(archive, text, query, TermFinder(query.terms), where, looks_at, *how)
     if index_new_rows(archive):
         return words
     messages = archive.search.unread(where, MAX_UNREAD) if "message" in looks_at else ()
@@ -433,11 +441,8 @@ def word_search(
 RankedHits: TypeAlias = "tuple[Sequence[Hit], dict[int | str, AnyText], tuple[float, ...]]"
 
 
-def ranked_hits(
-    words: WordSearch, pool: int, sort: RankOrder, now: float, spoken: MentionedTime | None = None
-) -> RankedHits:
+def ranked_hits(words: WordSearch) -> RankedHits:
     """All hits among the best candidates, messages and summaries in one order."""
-    words = replace(words, pool=pool, sort=sort, now=now, spoken=spoken)
     found = [_rank_kind(words, what) for what in words.looks_at if words.query.terms]
     if not found:
         return (), {}, ()
@@ -449,7 +454,7 @@ def ranked_hits(
         """A summary never comes first for having all words: it is long, and messages say more exactly what was said."""
         is_summary = hit.seq is None
         worth = hit.score * (SUMMARY_WEIGHT if is_summary else 1.0)
-        age = max(0.0, now - hit.at) / 3600 if sort == "hybrid" else 0.0
+        age = max(0.0, words.now - hit.at) / 3600 if words.sort == "hybrid" else 0.0
         return max(hit.tier, 1 if is_summary else 0), -worth / (1 + age * HYBRID_DECAY_PER_HOUR)
 
     return _with_meaning(words, (sorted((*messages, *summaries), key=place), texts | more, weights))

@@ -7,18 +7,21 @@ import re
 from bisect import bisect_left
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cache
 from itertools import chain
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.records import SearchPlace, pack_cursor, unpack_cursor
-from lossless.model.times import row_time
+from lossless.model.times import row_time, state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
+from lossless.settings.setting import camel_case
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
+    from collections.abc import Callable, Iterable, Sequence
 
     from lossless.model.messages import Json, Message, Part, StoredMessage
     from lossless.recall.query import TermFinder, TermMatch
@@ -39,13 +42,15 @@ class TextBudget:
     tokens: int
     chars: int = MAX_CONTENT_CHARS
 
-    def holds(self, chars: int, tokens: int) -> bool:
-        """Whether a text of this size fits."""
-        return chars <= self.chars and tokens <= self.tokens
+    def less(self, text: str, tokens: int | None = None) -> TextBudget:
+        """What is left after a text."""
+        taken = estimate_tokens(text) if tokens is None else tokens
+        return TextBudget(self.tokens - taken, self.chars - len(text))
 
-    def less(self, chars: int, tokens: int) -> TextBudget:
-        """What is left after a text of this size."""
-        return TextBudget(self.tokens - tokens, self.chars - chars)
+    @property
+    def is_kept(self) -> bool:
+        """Whether there is not less than nothing."""
+        return self.tokens >= 0 and self.chars >= 0
 
     def head(self, text: str) -> str:
         """The beginning of a text that fits, up to the end of a line or of a word where that costs little."""
@@ -62,6 +67,23 @@ class TextBudget:
         start = max(0, len(text) - max(0, self.chars), len(text) - 4 * max(0, self.tokens))
         rest = range(start, len(text))
         return text[start + bisect_left(rest, True, key=lambda at: estimate_tokens(text[at:]) <= self.tokens) :]
+
+
+def json_fields(value: object, fields: str) -> dict[str, Any]:
+    """Some fields of a value for programs, times as texts: `created_at` as `createdAt`, `tokens=size` as `size`."""
+    return {key: _json_value(get(value)) for key, get in _getters(fields)}
+
+
+@cache
+def _getters(fields: str) -> list[tuple[str, Callable[[object], object]]]:
+    named = (field.partition("=") for field in fields.split())
+    return [(key or camel_case(name), attrgetter(name)) for name, _, key in named]
+
+
+def _json_value(value: object) -> object:
+    if isinstance(value, datetime):
+        return state_time(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 _VERSION = 1
@@ -88,7 +110,6 @@ def bad_cursor() -> BadInput:
     return BadInput(_BAD)
 
 
-#: The hint of a search that found nothing and has no better reason.
 NOTHING_FOUND_HINT = "Nothing in scope holds this."
 _LARGEST = 1 << 62
 
@@ -138,7 +159,6 @@ class SearchStart:
     place: SearchPlace | None = None
     #: Whether the letters are looked for as they are, instead of words.
     is_scan: bool = False
-    #: Whether one of the words is enough.
     is_any: bool = False
     #: Whether only versions are left, behind so many of them.
     is_version: bool = False

@@ -60,69 +60,83 @@ class ScanResult:
     slow: int = 0
 
 
-def scan_scope(
-    archive: Archive,
-    where: SearchScope,
-    search_in: SearchIn,
-    pattern: ScanPattern,
-    limit: int,
-    seconds: float,
-    start: SearchPlace | None = None,
-    share: float = TEXT_TIME_SHARE,
-    clock: Callable[[], float] = time.monotonic,
-) -> ScanResult:
-    """Look through all texts behind a place, until `most` are found and one more is seen, or the time is over.
-
-    At least one message and one summary are looked at, however short the time; one text takes at most its `share`.
+@dataclass(slots=True)
+class TextScan:
+    """A look through all texts behind a place, newest first, until one more than `limit` has the pattern, or the time
+    is over. At least one message and one summary are looked at; one text takes at most its `share` of the time.
     """
-    end = clock() + seconds
 
-    def time_left() -> float:
-        return end - clock()
+    archive: Archive
+    where: SearchScope
+    pattern: ScanPattern
+    limit: int
+    seconds: float
+    start: SearchPlace | None = None
+    share: float = TEXT_TIME_SHARE
+    clock: Callable[[], float] = time.monotonic
+    end: float = 0.0
 
-    found = ScanResult()
-    if search_in != "summaries":
-        messages = _messages(archive, where, pattern, start, time_left)
-        found = _scanned(messages, pattern, limit, seconds * share, time_left)
-    if search_in != "messages":
-        summaries = archive.search.all_summaries(where, start)
-        found = merge_scans(found, _scanned(summaries, pattern, limit, seconds * share, time_left), limit)
-    return found
+    def run(self, search_in: SearchIn) -> ScanResult:
+        self.end = self.clock() + self.seconds
+        found = ScanResult() if search_in == "summaries" else self._scanned(self._messages())
+        if search_in == "messages":
+            return found
+        return merge_scans(found, self._scanned(self.archive.search.all_summaries(self.where, self.start)), self.limit)
+
+    def _scanned(self, texts: Iterable[AnyText | SearchPlace | None]) -> ScanResult:
+        """What the texts hold. A place instead of a text says that the time was over, and all up to it looked at."""
+        spots: list[ScanMatch] = []
+        slow, longest = 0, self.seconds * self.share
+        last: AnyText | None = None
+        for source in texts:
+            remaining = self.end - self.clock()
+            if source is None or isinstance(source, SearchPlace):
+                return ScanResult(tuple(spots), source, True, slow)
+            if remaining <= 0 and last is not None:
+                return ScanResult(tuple(spots), last.place, True, slow)
+            try:  # one text in any case, so that the next call gets ahead
+                spot = _match_in(source, self.pattern, longest if last is None else min(remaining, longest))
+            except TimeoutError:
+                spot, slow = None, slow + 1
+            if spot is not None:
+                spots.append(spot)
+                if len(spots) > self.limit:
+                    return ScanResult(tuple(spots[:-1]), spots[-2][0].place, False, slow)
+            last = source
+        return ScanResult(tuple(spots), slow=slow)
+
+    def _messages(self) -> Iterator[AnyText | SearchPlace | None]:
+        """The messages that can hold the pattern; those that cannot are passed over without reading all of them.
+
+        When the time is over, the last is the place up to which there were none, None for the beginning.
+        """
+        texts, pattern = self.archive.search, self.pattern
+        ids, through = texts.order(self.where, self.start), texts.trigrams.through
+        having = texts.trigrams.having(pattern.needed) if through else None
+        if having is not None:
+            ids = [id_ for id_ in ids if id_ > through or id_ in having]
+        needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
+        size = _STEP if needed else _SIFTED
+        for first in range(0, len(ids), size):
+            if first and self.clock() > self.end:
+                yield next((text.place for text in texts.messages(ids[first - 1 : first])), self.start)
+                return
+            step = ids[first : first + size]
+            if needed:
+                step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
+            if sieve is None or sieve.is_slow or len(step) > _SIFTED:
+                yield from texts.read(step)
+            else:  # read a few at a time, as it may be that no more are wanted
+                bodies = texts.bodies(step)
+                passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
+                while some := list(islice(passing, _A_PAGE)):
+                    yield from texts.messages(some)
 
 
 def scan_texts(texts: Iterable[AnyText], pattern: ScanPattern, limit: int) -> list[ScanMatch]:
     """Of these texts the ones that hold the pattern, newest first."""
     spots = [spot for source in texts if (spot := _match_in(source, pattern, 1.0)) is not None]
     return sorted(spots, key=lambda spot: newest_first(spot[0].place))[:limit]
-
-
-def _scanned(
-    texts: Iterable[AnyText | SearchPlace | None],
-    pattern: ScanPattern,
-    limit: int,
-    longest: float,
-    time_left: Callable[[], float],
-) -> ScanResult:
-    """What the texts hold. A place instead of a text says that the time was over, and all up to it looked at."""
-    spots: list[ScanMatch] = []
-    slow = 0
-    last: AnyText | None = None
-    for source in texts:
-        remaining = time_left()
-        if source is None or isinstance(source, SearchPlace):
-            return ScanResult(tuple(spots), source, True, slow)
-        if remaining <= 0 and last is not None:
-            return ScanResult(tuple(spots), last.place, True, slow)
-        try:  # one text in any case, so that the next call gets ahead
-            spot = _match_in(source, pattern, longest if last is None else min(remaining, longest))
-        except TimeoutError:
-            spot, slow = None, slow + 1
-        if spot is not None:
-            spots.append(spot)
-            if len(spots) > limit:
-                return ScanResult(tuple(spots[:limit]), spots[limit - 1][0].place, False, slow)
-        last = source
-    return ScanResult(tuple(spots), slow=slow)
 
 
 def merge_scans(messages: ScanResult, summaries: ScanResult, limit: int) -> ScanResult:
@@ -145,41 +159,6 @@ def _match_in(source: AnyText, pattern: ScanPattern, seconds: float) -> ScanMatc
     called = source.called
     found = pattern.find(called, seconds) if called else None
     return None if found is None else (source, called, *found)
-
-
-def _messages(
-    archive: Archive,
-    where: SearchScope,
-    pattern: ScanPattern,
-    start: SearchPlace | None,
-    time_left: Callable[[], float],
-) -> Iterator[AnyText | SearchPlace | None]:
-    """The messages that can hold the pattern; those that cannot are passed over without reading all of them.
-
-    When the time is over, the last is the place up to which there were none, None for the beginning.
-    """
-    texts, trigrams = archive.search, archive.search.trigrams
-    ids = texts.order(where, start)
-    through = trigrams.through
-    having = trigrams.having(pattern.needed) if through else None
-    if having is not None:
-        ids = [id_ for id_ in ids if id_ > through or id_ in having]
-    needed, sieve = max(pattern.needed, key=len, default=""), pattern.sieve()
-    size = _STEP if needed else _SIFTED
-    for first in range(0, len(ids), size):
-        if first and time_left() < 0:
-            yield next((text.place for text in texts.messages(ids[first - 1 : first])), start)
-            return
-        step = ids[first : first + size]
-        if needed:
-            step = texts.holding(step, needed, ignore_case=pattern.ignores_case)
-        if sieve is None or sieve.is_slow or len(step) > _SIFTED:
-            yield from texts.read(step)
-        else:  # read a few at a time, as it may be that no more are wanted
-            bodies = texts.bodies(step)
-            passing = (bodies[index][0] for index in sieve.passing([body for _, body in bodies]))
-            while some := list(islice(passing, _A_PAGE)):
-                yield from texts.messages(some)
 
 
 #: What one search of all may take before each text is looked at on its own.
@@ -421,7 +400,6 @@ class RegexTraits:
         return size
 
 
-#: Something to look for in texts.
 ScanPattern: TypeAlias = Regex | LiteralPattern
 
 _KIND = "pattern"

@@ -20,7 +20,7 @@ from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
 from lossless.recall import rank, scan
-from lossless.recall.query import TermFinder, narrowest_time, parse_query
+from lossless.recall.query import MAX_QUESTION_CHARS, TermFinder, parse_query
 from lossless.recall.results import (
     NOTHING_FOUND_HINT,
     SearchHit,
@@ -65,10 +65,15 @@ _PAGE = 100
 _VERSION_LABELS = {"earlier": "[earlier words] ", "lesser": "[shortened by the host] "}
 
 
-def _version_hits(
-    archive: Archive, where: SearchScope, find: Callable[[str], Snippet | None], match: str | None, seconds: float
-) -> Iterator[SearchHit]:
+def _version_hits(asked: _Search) -> Iterator[SearchHit]:
     """Messages of which only a version has what is asked for, each once: best first, then newest first."""
+    archive, where, seconds, match = asked.archive, asked.where, asked.means.seconds, None
+    find: Callable[[str], Snippet | None]
+    if asked.request.mode == "regex":
+        find = partial(_find_regex, _regex(asked), seconds / 5)
+    else:
+        find, match = _words_in_version(asked.request.pattern[:MAX_QUESTION_CHARS])
+        seconds = min(_LOOK_SECONDS, seconds)
     versions, end = archive.versions, time.monotonic() + seconds
 
     def pages() -> Iterator[Sequence[int]]:
@@ -189,7 +194,6 @@ def file_hits(file: StoredFile, text: str, spans: Spans) -> Iterator[SearchHit]:
 
 
 MAX_HITS = 200
-MAX_PATTERN_CHARS = 8_000
 #: What a look for the letters themselves may take when words were found; and when they cannot be what was asked for.
 _GLANCE_SECONDS = 0.03
 _LOOK_SECONDS = 0.5
@@ -211,6 +215,9 @@ class SearchLimits:
     share: float = scan.TEXT_TIME_SHARE
     #: Whether words are looked for that stand only in versions of messages, behind all others.
     versions: bool = True
+    #: Messages that are left out, and so are newest ones of a user with one of these texts: they ask.
+    asking: frozenset[int] = frozenset()
+    questions: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, settings: Settings, vault: Vault | None) -> SearchLimits:
@@ -233,7 +240,12 @@ class _Search:
         self, found: Sequence[SearchHit], total: int, hint: str | None, rest: SearchStart | None, *, truncated: bool
     ) -> SearchResult:
         """The result, with the summaries above what was found."""
-        archive = self.archive
+        archive, means = self.archive, self.means
+        messages = [(hit.id, hit.conversation_id) for hit in found if isinstance(hit.id, int)]
+        gone = means.asking
+        if means.questions:
+            gone |= messages_that_ask(archive, means.questions, messages)
+        found = [hit for hit in found if hit.id not in gone]
         ids = [hit.id for hit in found if isinstance(hit.id, int)]
         echoes = archive.search.echoes(ids) if ids else ()
         found = sorted(found, key=lambda hit: hit.id in echoes)
@@ -246,6 +258,22 @@ class _Search:
         nodes = archive.listings.summary_nodes(above) if above else {}
         spans = {id_: (node.earliest_at, node.latest_at) for id_, node in nodes.items()}
         return SearchResult(self.request, self.scope, hits, total, hint, truncated, rest, spans)
+
+
+def messages_that_ask(archive: Archive, questions: Iterable[str], found: Iterable[tuple[int, int]]) -> frozenset[int]:
+    """Of found messages with their conversations, those that ask: a newest user message with the same words.
+
+    The same question of an earlier turn is evidence like any other.
+    """
+    known = dict(found)
+    newest = archive.messages.newest_users(set(known.values())).values()
+    asked = {_normalised(question) for question in questions}
+    stored = archive.messages.many([id_ for id_ in newest if id_ in known], exact=False)
+    return frozenset(one.id for one in stored if _normalised(one.message.content) in asked)
+
+
+def _normalised(text: str) -> str:
+    return " ".join(text.split()).casefold()
 
 
 def grep(
@@ -282,15 +310,7 @@ def grep(
 
 def _add_version_hits(asked: _Search, found: SearchResult, offset: int) -> SearchResult:
     """Findings with the messages behind them of which only a version has it."""
-    request, means = asked.request, asked.means
-    seconds, match = means.seconds, None
-    find: Callable[[str], Snippet | None]
-    if request.mode == "regex":
-        find = partial(_find_regex, _regex(asked), seconds / 5)
-    else:
-        find, match = _words_in_version(request.pattern[:MAX_PATTERN_CHARS])
-        seconds = min(_LOOK_SECONDS, seconds)
-    found_in = _version_hits(asked.archive, asked.where, find, match, seconds)
+    request, found_in = asked.request, _version_hits(asked)
     space = request.limit - len(found.hits)
     known = {hit.id for hit in found.hits if hit.matches}
     more = list(islice((hit for hit in found_in if hit.id not in known), offset, offset + space + 1))
@@ -355,9 +375,8 @@ def _search_by_scan(asked: _Search, pattern: ScanPattern) -> SearchResult:
 def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPlace | None = None) -> ScanResult:
     """Scan; one that was too slow has an index of letters made that would help it, a piece at each search."""
     request = asked.request
-    done = scan.scan_scope(
-        asked.archive, asked.where, request.search_in, pattern, request.limit, seconds, start, asked.means.share
-    )
+    looks = scan.TextScan(asked.archive, asked.where, pattern, request.limit, seconds, start, asked.means.share)
+    done = looks.run(request.search_in)
     is_wanted = (done.is_late and bool(pattern.needed)) or asked.archive.search.trigrams.is_behind
     if is_wanted and asked.means.trigrams == "auto":
         _build_trigrams(asked.archive)
@@ -376,11 +395,12 @@ def _hit_of_match(spot: ScanMatch) -> SearchHit:
 
 def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
     request, start = asked.request, asked.start
-    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+    letters = LiteralPattern(request.pattern[:MAX_QUESTION_CHARS])
     if start is not None and start.is_scan:
         return _search_by_scan(asked, letters)
-    words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in)
-    page = _newest_page(words, asked) if request.sort == "recency" else _ranked_page(words, asked, now)
+    pool = rank.CANDIDATE_POOL + (start.offset if start else 0) + request.limit
+    words = rank.word_search(asked.archive, request.pattern, asked.where, request.search_in, now, pool, request.sort)
+    page = _word_page(words, asked, letters)
     if letters.text and start is None:
         page = _add_literal_hits(asked, page, letters)
     elif letters.text and page.rest is None:
@@ -406,7 +426,6 @@ class _HitPage:
     #: Where the same letters inside of other words are looked for.
     beyond: SearchStart | None = None
     hint: str | None = None
-    #: Whether one of the words was enough.
     is_any: bool = False
 
 
@@ -426,73 +445,61 @@ def _cut_page(page: _HitPage, request: GrepRequest) -> _HitPage:
     return replace(page, found=shown, rest=rest)
 
 
-def _ranked_page(words: WordSearch, asked: _Search, now: datetime) -> _HitPage:
-    request, texts = asked.request, asked.archive.search
-    offset = asked.start.offset if asked.start else 0
-    end = offset + request.limit
-    spoken = narrowest_time(request.pattern[:MAX_PATTERN_CHARS], now)
-    ranked, known, weights = rank.ranked_hits(words, rank.CANDIDATE_POOL + end, request.sort, now.timestamp(), spoken)
-    hits = ranked[offset:end]
-    near = [hit.id for hit in hits if hit.id not in known and isinstance(hit.id, int)]
-    known = known | {text.id: text for text in texts.messages(near)}
-    finder = words.finder
-    shown = [(hit, known[hit.id]) for hit in hits if hit.id in known]
-    letters = LiteralPattern(request.pattern[:MAX_PATTERN_CHARS])
+def _word_page(words: WordSearch, asked: _Search, letters: LiteralPattern) -> _HitPage:
+    request, start = asked.request, asked.start or SearchStart()
+    is_any, weights = False, None
+    end = start.offset + request.limit
+    if request.sort == "recency":
+        newest, total, is_any = _newest_texts(words, request.limit + 1, start.place, is_any=start.is_any)
+        shown = [(text, 0.0) for text in newest[: request.limit]]
+        rest = SearchStart(place=shown[-1][0].place, is_any=is_any) if len(newest) > request.limit else None
+    else:
+        ranked, known, weights = rank.ranked_hits(words)
+        hits = ranked[start.offset : end]
+        near = asked.archive.search.messages(hit.id for hit in hits if hit.id not in known)  # type: ignore[misc]
+        known = known | {text.id: text for text in near}
+        shown = [(known[hit.id], hit.score) for hit in hits if hit.id in known]
+        rest, total = SearchStart(end) if len(ranked) > end else None, sum(bool(hit.matched) for hit in ranked)
     found = [
-        _hit_of_text(text, hit.score, _mark_literal(best_snippet(text.indexed, finder, weights), letters))
-        for hit, text in shown
+        _hit_of_text(text, score, _mark_literal(best_snippet(text.indexed, words.finder, weights), letters))
+        for text, score in shown
     ]
-    rest = SearchStart(end) if len(ranked) > end else None
-    total = sum(bool(hit.matched) for hit in ranked)
-    return _HitPage(found, [text for _, text in shown], total, rest)
-
-
-def _newest_page(words: WordSearch, asked: _Search) -> _HitPage:
-    finder, limit, start = words.finder, asked.request.limit, asked.start or SearchStart()
-    newest, total, is_any = _newest_texts(words, limit + 1, start.place, is_any=start.is_any)
-    texts = newest[:limit]
-    letters = LiteralPattern(asked.request.pattern[:MAX_PATTERN_CHARS])
-    found = [_hit_of_text(text, 0.0, _mark_literal(best_snippet(text.indexed, finder), letters)) for text in texts]
-    rest = SearchStart(place=texts[-1].place, is_any=is_any) if len(newest) > limit else None
-    return _HitPage(found, texts, len(newest) if total is None else total, rest, is_any=is_any)
+    return _HitPage(found, [text for text, _ in shown], total, rest, is_any=is_any)
 
 
 def _newest_texts(
     words: WordSearch, limit: int, start: SearchPlace | None, *, is_any: bool
-) -> tuple[list[AnyText], int | None, bool]:
+) -> tuple[list[AnyText], int, bool]:
     """The newest texts behind a place that have all words; on the first page, else one of them.
 
-    Also how many there are, None when unknown; and whether one word was enough.
+    Also how many there are, as far as that is known; and whether one word was enough.
     """
-    if not words.query.terms:
+    query = words.query
+    if not query.terms:
         return [], 0, False
     if not is_any:
-        found = _newest_of(words, words.query.match_all, limit, start, len(words.query.asked))
+        found = _newest_of(words, query.match_all, limit, start, len(query.asked))
         if found[0] or start is not None:
             return *found, False
-    return *_newest_of(words, words.query.match_any, limit, start, 1), True
+    return *_newest_of(words, query.match_any, limit, start, 1), True
 
 
 def _newest_of(
     words: WordSearch, match: str, limit: int, start: SearchPlace | None, needed: int
-) -> tuple[list[AnyText], int | None]:
-    search, where = words.archive.search, words.where
-    texts: list[AnyText] = []
-    totals: list[int | None] = []
+) -> tuple[list[AnyText], int]:
+    search, texts, total = words.archive.search, list[AnyText](), 0
+    is_counted = True
     if "message" in words.looks_at:
-        ids, count = search.newest(match, where, limit, start)
-        texts += search.messages(ids)
-        totals.append(count)
+        ids, count = search.newest(match, words.where, limit, start)
+        texts, total, is_counted = [*search.messages(ids)], count or 0, count is not None
     if "summary" in words.looks_at:
-        names, number = search.newest_summaries(match, where, limit, start)
-        texts += search.summaries(names)
-        totals.append(number)
+        names, number = search.newest_summaries(match, words.where, limit, start)
+        texts, total = [*texts, *search.summaries(names)], total + number
     texts = [text for text, _ in rank.current_texts(words.archive, texts)]
-    unread = [text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed)]
+    unread = (text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed))
     texts += [text for text in unread if start is None or is_behind(text.place, start)]
-    texts.sort(key=lambda text: newest_first(text.place))
-    total = None if None in totals else max(len(texts), sum(count or 0 for count in totals))
-    return texts[:limit], total
+    shown = sorted(texts, key=lambda text: newest_first(text.place))[:limit]
+    return shown, max(len(texts), total) if is_counted else len(shown)
 
 
 def _mark_literal(snippet: Snippet, letters: LiteralPattern) -> Snippet:
@@ -569,9 +576,8 @@ def _scan_messages(asked: _Search, letters: LiteralPattern, ids: list[int]) -> S
 
 def _glance(asked: _Search, search_in: SearchIn, letters: LiteralPattern, seconds: float) -> ScanResult:
     """A short look counts its own work, so that what it finds does not depend on how busy the machine is."""
-    return scan.scan_scope(
-        asked.archive, asked.where, search_in, letters, asked.request.limit, seconds, clock=time.thread_time
-    )
+    limit, clock = asked.request.limit, time.thread_time
+    return scan.TextScan(asked.archive, asked.where, letters, limit, seconds, clock=clock).run(search_in)
 
 
 def _hit_of_text(text: AnyText, score: float, snippet: Snippet) -> SearchHit:

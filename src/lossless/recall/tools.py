@@ -1,14 +1,9 @@
-"""The tools for agents, declared in `tools.toml`: their schemas, what each does when it is called, and their page.
-
-`python -m lossless.recall.tools docs/reference/tools.md` writes the page; with `--check` it only reports whether
-the page is current.
-"""
+"""The tools for agents, declared in `tools.toml`: their schemas, and what each does when it is called."""
 
 from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -23,14 +18,13 @@ from lossless.errors import BadInput, GrantError, LosslessError, NotFound
 from lossless.model.conversations import Session, as_session
 from lossless.model.times import parse_time, state_time
 from lossless.recall import answer as answering
-from lossless.recall.describe import DescribeRequest, describe, json_time
-from lossless.recall.evidence import grep_without_question, question_messages, recall, recent
+from lossless.recall.describe import DescribeRequest, describe
+from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
-from lossless.recall.results import MAX_RESULT_CHARS, parse_reference, parse_references
+from lossless.recall.results import MAX_RESULT_CHARS, json_fields, parse_reference, parse_references
 from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
-from lossless.settings.page import write_page
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -38,7 +32,6 @@ if TYPE_CHECKING:
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
     from lossless.recall.delegate import Delegate
-    from lossless.recall.evidence import Evidence
     from lossless.recall.results import SearchHit
     from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
@@ -61,7 +54,6 @@ class Parameter:
     kind: ParameterKind
     help: str
     default: Any = None
-    #: Whether a call without it makes no sense.
     required: bool = False
     #: Whether the schema asks models for it although there is a default.
     asked_for: bool = False
@@ -282,20 +274,15 @@ def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     return ToolCallResult(str(found), details | {name: text for name, text in more.items() if text})
 
 
+#: What is told of each kind of hit alone.
+_HIT_FIELDS = {"summary": "depth", "message": "seq role summary_id=coveredBy", "file": "name=fileName line offset"}
+
+
 def _hit_details(hit: SearchHit) -> dict[str, Any]:
-    details: dict[str, Any] = {
-        "id": hit.id,
-        "type": hit.kind,
-        "snippet": hit.snippet,
-        "conversationId": hit.conversation_id,
-        "createdAt": state_time(hit.created_at),
-    }
+    details = json_fields(hit, f"id kind=type snippet conversation_id created_at {_HIT_FIELDS[hit.kind]}")
     if hit.kind == "summary":
-        return details | {"depth": hit.depth, "kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
-    if hit.kind == "message":
-        version = {} if hit.version is None else {"version": hit.version}
-        return details | {"seq": hit.seq, "role": hit.role, "coveredBy": hit.summary_id} | version
-    return details | {"fileName": hit.name, "line": hit.line, "offset": hit.offset}
+        return details | {"kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
+    return details if hit.version is None else details | {"version": hit.version}
 
 
 def call_describe(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -360,18 +347,14 @@ def _question_ids(box: Toolbox, caller: Caller) -> frozenset[int]:
     return box.asking | (question_messages(box.archive, caller.session) if caller.in_turn else frozenset())
 
 
+_QUOTE = "reference=id conversation_id seq role created_at text summary_id"
+
+
 def call_recall(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     scope = _scope(box, args, caller)
     limit = args["maxTokens"] or box.settings.recall_max_tokens
     found = recall(box.archive, scope, args["question"], limit, box.clock(), _question_ids(box, caller))
-    return _with_scope_warning(scope, str(found), {"evidence": [_evidence_details(item) for item in found.evidence]})
-
-
-def _evidence_details(item: Evidence) -> dict[str, Any]:
-    return {
-        "id": item.reference, "conversationId": item.conversation_id, "seq": item.seq, "role": item.role,
-        "createdAt": state_time(item.created_at), "text": item.text, "summaryId": item.summary_id,
-    }  # fmt: skip
+    return _with_scope_warning(scope, str(found), {"evidence": [json_fields(item, _QUOTE) for item in found.evidence]})
 
 
 def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -380,29 +363,19 @@ def call_recent(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     limit = args["maxTokens"] or box.settings.recall_max_tokens
     found = recent(box.archive, scope, args["when"], limit, box.clock(), _question_ids(box, caller))
     topics = [
-        {
-            "conversationId": topic.conversation_id,
-            "since": state_time(topic.since),
-            "until": state_time(topic.until),
-            "words": list(topic.words),
-            "messages": topic.message_count,
-            "quotes": [_evidence_details(item) for item in topic.quotes],
-        }
+        json_fields(topic, "conversation_id since until words message_count=messages")
+        | {"quotes": [json_fields(item, _QUOTE) for item in topic.quotes]}
         for topic in found.topics
     ]
-    details = {"since": state_time(found.since), "before": state_time(found.before), "note": found.note}
-    return _with_scope_warning(scope, str(found), details | {"topics": topics})
+    return _with_scope_warning(scope, str(found), json_fields(found, "since before note") | {"topics": topics})
 
 
+_CONVERSATION = (
+    "conversation_id session_key title message_count=messages summary_count=summaries latest_message_at=latestAt"
+)
 #: A title or a session key is shown up to so many characters.
 _NAME_CHARS = 80
-_STATUS = """\
-Kept: {conversations:,} conversations, {messages:,} messages ({messageTokens:,} tokens), {summaries:,} summaries, \
-{files:,} files.
-Last stored: {storedAgo}. Last compacted: {compactedAgo}.
-Seen {seen:,}, stored {stored:,}, ambiguous {ambiguous:,}, revised {revised:,}, likely {likely:,}. \
-Blocked conversations: {blocked}. Transcripts held back: {heldTranscripts}. Quarantined conversations: {quarantined}. \
-Sweeps put off: {sweepsPutOff}."""
+_STATUS = Path(__file__).with_name("templates").joinpath("status.md").read_text(encoding="utf-8").rstrip("\n")
 
 
 def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
@@ -418,34 +391,16 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
         newest = archive.listings.conversations(args["limit"]).rows
         own = None if caller.session is None else archive.conversations.find(caller.session)
     details: dict[str, Any] = {
-        "conversations": totals.counts.conversations,
-        "messages": totals.counts.messages,
+        **json_fields(totals.counts, "conversations messages"),
         "messageTokens": totals.message_tokens,
-        "summaries": totals.counts.summaries,
-        "files": totals.counts.files,
-        "lastStoredAt": json_time(live.last_stored_at),
-        "lastCompactedAt": json_time(live.last_compacted_at),
-        "seen": live.seen,
-        "stored": live.stored,
-        "ambiguous": live.ambiguous,
-        "revised": live.revised,
-        "likely": live.likely,
+        **json_fields(totals.counts, "summaries files"),
+        **json_fields(live, "last_stored_at last_compacted_at seen stored ambiguous revised likely"),
         "blocked": len(live.blocked),
         "quarantined": len(live.quarantined),
         "heldTranscripts": len(archive.transcripts.held()),
         "sweepsPutOff": totals.pending,
         "conversationId": None if own is None else own.id,
-        "newest": [
-            {
-                "conversationId": row.conversation_id,
-                "sessionKey": row.session_key,
-                "title": row.title,
-                "messages": row.message_count,
-                "summaries": row.summary_count,
-                "latestAt": json_time(row.latest_message_at),
-            }
-            for row in newest
-        ],
+        "newest": [json_fields(row, _CONVERSATION) for row in newest],
     }
     stored, compacted = (_ago(at, box.clock()) for at in (live.last_stored_at, live.last_compacted_at))
     lines = [_STATUS.format(**details, storedAgo=stored, compactedAgo=compacted)]
@@ -454,7 +409,7 @@ def call_status(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult
     lines += ["", "Newest conversations (pass conversationId to look at one):"] if newest else []
     for row in newest:
         name = " ".join((row.title or row.session_key or row.session_id)[:_NAME_CHARS].split())
-        last = json_time(row.latest_message_at) or "undated"
+        last = "undated" if row.latest_message_at is None else state_time(row.latest_message_at)
         counted = f"{row.message_count:,} messages, {row.summary_count:,} summaries"
         lines.append(f"{row.conversation_id}: {name}; {counted}, last {last}")
     return ToolCallResult("\n".join(lines), details)
@@ -515,7 +470,6 @@ class Toolbox:
     vault: Vault | None = None
     #: The model that answers questions, and the one to ask when that refuses, each with a name to remember it by.
     models: tuple[tuple[str, Complete], ...] = ()
-    #: The host's own sub-agents.
     delegate: Delegate | None = None
     monotonic: Callable[[], float] = time.monotonic
     #: For those who read on behalf of a question: the messages that ask it, and its words. They do not find them.
@@ -525,8 +479,8 @@ class Toolbox:
     @property
     def grep(self) -> Grep:
         """The search that the tools use, within the time that the settings give it."""
-        search = partial(grep, means=SearchLimits.of(self.settings, self.vault))
-        return grep_without_question(search, self.asking, self.questions) if self.asking or self.questions else search
+        limits = SearchLimits.of(self.settings, self.vault)
+        return partial(grep, means=replace(limits, asking=self.asking, questions=self.questions))
 
     def call(self, name: str, args: object = None, caller: Caller = _ANYONE) -> ToolCallResult:
         """Use a tool. Whatever the arguments are, the result is a text: an error is one, too, as JSON."""
@@ -545,37 +499,3 @@ class Toolbox:
     def run(self, name: str, args: object = None, *, session: Session | str | None = None) -> ToolCallResult:
         """Use a tool as an agent of this session would."""
         return self.call(name, args, Caller(None if session is None else as_session(session)))
-
-
-_ONLY_MCP = "Over [MCP](../hosts/mcp.md), and not for sub-agents. "
-_KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "strings": "list of texts"}
-
-
-def tools_page() -> str:
-    """The page as Markdown."""
-    head = Path(__file__).with_name("templates").joinpath("tools_page.md").read_text(encoding="utf-8")
-    return "\n".join([head, *(_section(tool) for tool in ALL_TOOLS)])
-
-
-def main(arguments: list[str]) -> int:
-    """Write the page, or with `--check` say whether it is up to date."""
-    return write_page("lossless.recall.tools", tools_page, arguments)
-
-
-def _section(tool: Tool) -> str:
-    rows = ["| Argument | Type | Default | Allowed | Meaning |", "|---|---|---|---|---|"]
-    for one in tool.parameters:
-        default = "required" if one.required else ""
-        if not one.required and one.default not in (None, ()):
-            default = f"`{str(one.default).lower() if isinstance(one.default, bool) else one.default}`"
-        allowed = ", ".join(f"`{choice}`" for choice in one.choices)
-        if not allowed and one.minimum is not None:
-            allowed = f"≥ {one.minimum}" if one.maximum is None else f"{one.minimum} … {one.maximum}"
-        cells = (f"`{one.name}`", _KINDS.get(one.kind, one.kind), default, allowed, one.help)
-        rows.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
-    where = _ONLY_MCP if tool is STATUS_TOOL else ""
-    return f"## `{tool.name}`\n\n{where}{tool.help}\n\n" + "\n".join(rows) + "\n"
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
