@@ -121,8 +121,7 @@ class IngestMemory(TableAccess):
         """Record a batch's key, also in upstream's table of turn advancements if it exists."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
         values["digest"] = _short(payload_hash)
-        self._run("remember_key", values)
-        if not self._db.changes():  # the key was used before, with other words
+        if not self._changed("remember_key", values):  # the key was used before, with other words
             self._run("remember_key", values | {"key": _with_words(key, payload_hash)})
         if count and self._advancements():
             self._run(
@@ -548,8 +547,7 @@ class Prompts(TableAccess):
         """Record how a prompt was assembled."""
         values = {"conversation_id": conversation_id, "tokens": tokens, "capacity": capacity}
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
-        self._run("add_receipt", values | {"detail": text, "at": state_time(now)})
-        if self._db.last_id() % _TRIM_EVERY == 0:
+        if self._added("add_receipt", values | {"detail": text, "at": now}) % _TRIM_EVERY == 0:
             oldest = state_time(now - RECEIPT_AGE)
             self._run("trim_receipts", conversation_id=conversation_id, oldest=oldest, most=MOST_RECEIPTS)
 

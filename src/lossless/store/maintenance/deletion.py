@@ -218,10 +218,8 @@ class ArchiveRemover(TableAccess):
                     if name in names:
                         yield table, f"{table}.{name}: it is an identifier there"
                         continue
-                    if not dry_run:
-                        update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
-                        self._db.run(update, [fresh, *row[: len(keys)]])
-                    is_done = dry_run or self._db.changes() > 0
+                    update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
+                    is_done = dry_run or self._db.changed(update, [fresh, *row[: len(keys)]])
                     yield table, None if is_done else f"{table}.{name}: its table does not allow another text"
 
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
