@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
@@ -125,37 +125,30 @@ class SearchIndex(TableAccess):
             self.add_upstream([(message_id, content)])
 
     def drop_message(self, message_id: int) -> None:
-        for (passage_id,) in self._rows("passages_of", message_id=message_id):
-            self._run("drop_row", rowid=PASSAGE_BASE + passage_id)
+        self._run("drop_rows_of", message_id=message_id, base=PASSAGE_BASE)
         self._run("drop_passages", message_id=message_id)
-        self._run("drop_row", rowid=message_id)
 
     def reindex_message(self, message_id: int, content: str, message: Message) -> None:
         """Reindex a row, or index it for the first time when another program wrote it."""
-        self.drop_message(message_id)
         text = indexed_text(content, message)
-        self.add_texts([(message_id, text)])
-        estimate, print_ = message_budget_tokens(message), fingerprint(message)
-        self._run(
-            "set_extras", message_id=message_id, fingerprint=print_, digest=index_digest(text), budget_tokens=estimate
-        )
+        self.refill([(message_id, text)])
+        self._run("set_extras", (message_id, fingerprint(message), index_digest(text), message_budget_tokens(message)))
         self._db.noted["messages", message_id] = None
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
-        place: dict[str, Any] = {"after": after, "limit": limit}
-        place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
+        place = {"after": after, "limit": limit, "base": PASSAGE_BASE, "blank": index_digest("")}
         return self._column("lost_passages" if passages else "lost_messages", place)
 
     def refill(self, texts: Sequence[tuple[int, str]]) -> None:
-        """Restore the index rows of messages; needs a transaction."""
+        """Write the index rows of messages again; needs a transaction."""
         for message_id, _ in texts:
             self.drop_message(message_id)
         self.add_texts(texts)
 
     @property
     def has_stray_passages(self) -> bool:
-        return self._row("stray_passages", base=PASSAGE_BASE) is not None
+        return self._any("stray_passages", base=PASSAGE_BASE)
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
         """Remove about so many rows whose message or summary is gone; returns how many. Needs a transaction."""
@@ -175,9 +168,7 @@ class SearchIndex(TableAccess):
 
     def put_summary(self, summary_id: str, content: str) -> None:
         """Index a summary, again when it is already indexed."""
-        known = self._row("summary_entry", summary_id=summary_id)
-        if known:
-            self._run("drop_summary_row", rowid=known[0])
+        self._run("drop_row_of_summary", summary_id=summary_id)
         values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
         self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
@@ -312,6 +303,12 @@ class Messages(TableAccess):
     abandoned_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
     #: The messages from one seq to another that are in the context themselves.
     context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
+    #: The visible ones of these messages, in the given order.
+    tail_rows: Sql[[int, Sequence[int]], list[TailRow]] = Sql("tail_list", "conversation_id ids")
+    #: Rows with a host's entry id and one of these identities and seconds.
+    twins: Sql[[int, Sequence[tuple[str, datetime]]], list[int]] = Sql("column", "conversation_id pairs")
+    #: Record that a producer without entry ids has also sent these rows.
+    claim: Sql[[Iterable[int]], None] = Sql("run", "ids")
     #: The newest user message of each conversation that has one.
     newest_users: Sql[[Iterable[int]], dict[int, int]] = Sql("pairs", "ids")
     #: Rows with a generated entry id, including hidden ones.
@@ -392,19 +389,8 @@ class Messages(TableAccess):
         found = self._rows(query, conversation_id=conversation_id, ids=ids)
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
-    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
-        """Rows with a host's entry id and one of these identities and seconds."""
-        asked = [(identity, row_time(at)) for identity, at in pairs]
-        return self._column("twins", conversation_id=conversation_id, pairs=asked)
-
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)
-
-    def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
-        """The visible ones of these messages, in the given order."""
-        place = {"conversation_id": conversation_id, "ids": message_ids}
-        found = {row.id: row for row in self._tail_list("tail_rows", place)}
-        return [found[id_] for id_ in message_ids if id_ in found]
 
     def _tail_list(self, query: str, params: Params) -> list[TailRow]:
         return self._tail_rows(self._rows(query, params))
@@ -424,12 +410,8 @@ class Messages(TableAccess):
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
-        self._run_many("clear_entry", [{"message_id": id_} for id_, _ in stamps])
-        self._run_many("stamp_entry", [{"message_id": id_, "entry_id": entry} for id_, entry in stamps])
-
-    def claim(self, message_ids: Iterable[int]) -> None:
-        """Record that a producer without entry ids has also sent these rows."""
-        self._run_many("claim", [{"message_id": id_} for id_ in message_ids])
+        self._run("clear_entries", ids=[id_ for id_, _ in stamps])
+        self._run_many("stamp_entry", stamps)
 
     def get(self, message_id: int) -> StoredMessage:
         """One message; raises `NotFound`."""

@@ -10,8 +10,9 @@ INSERT INTO message_passages (passage_id, message_id, start, length) VALUES (?, 
 -- name: next_passage
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_passages'), 0) + 1;
 
--- name: passages_of
-SELECT passage_id FROM message_passages WHERE message_id = :message_id;
+-- name: drop_rows_of
+DELETE FROM message_index WHERE rowid IN (
+       SELECT :message_id UNION ALL SELECT :base + passage_id FROM message_passages WHERE message_id = :message_id);
 
 -- name: drop_passages
 DELETE FROM message_passages WHERE message_id = :message_id;
@@ -73,7 +74,7 @@ DELETE FROM message_passages;
 
 -- name: set_extras
 INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton, budget_tokens)
-VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL, :budget_tokens)
+VALUES (?1, ?2, ?3, 1, NULL, NULL, ?4)
     ON CONFLICT (message_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens;
 
 -- name: unindexed_summaries
@@ -85,8 +86,8 @@ INSERT INTO summary_extras (summary_id, digest, budget_tokens) VALUES (:summary_
     ON CONFLICT (summary_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens
     RETURNING index_id;
 
--- name: summary_entry
-SELECT index_id, digest FROM summary_extras WHERE summary_id = :summary_id;
+-- name: drop_row_of_summary
+DELETE FROM summary_index WHERE rowid = (SELECT index_id FROM summary_extras WHERE summary_id = :summary_id);
 
 -- name: add_summary
 INSERT INTO summary_index (rowid, body, extra) VALUES (?, ?, ?);
