@@ -16,7 +16,7 @@ from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
-from lossless.store.conversations import TranscriptRecords, pack_record
+from lossless.store.conversations import TranscriptRecords, pack_record, unpack_record
 from lossless.store.database import (
     PASSAGE_BASE,
     Database,
@@ -226,15 +226,14 @@ class ArchiveRemover(TableAccess):
         """Apply `change` to records of transcripts; returns how many changed."""
         count = 0
         for conversation_id, key, _, stored in self._rows("records"):
-            record = json.loads(zlib.decompress(stored).decode("utf-8", "surrogatepass"))
+            record = unpack_record(stored)
             made = change(record)
             if made is not record:
                 count += 1
                 packed, digest = pack_record(made)
                 fresh = digest if key.startswith(GENERATED_ID_PREFIX) else key
-                values = {"conversation_id": conversation_id, "key": key, "record": packed, "fresh": fresh}
                 if not dry_run:
-                    self._run("set_record", values)
+                    self._run("set_record", conversation_id=conversation_id, key=key, record=packed, fresh=fresh)
         return count
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:
