@@ -630,8 +630,8 @@ class TableAccess:
 
 #: What a query returns; see the methods of `TableAccess`, or of its subclass, with these names.
 SqlKind = Literal[
-    "run", "run_many", "changed", "added", "rows", "row", "column", "set", "pairs", "lists", "count", "value", "any",
-    "dicts", "record", "records", "record_map", "record_lists", "tail_list",
+    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "lists", "count", "value", "any", "dicts",
+    "record", "records", "tail_list",
 ]  # fmt: skip
 
 
