@@ -258,13 +258,30 @@ class ContextItems(TableAccess):
             if ids[start : start + len(wanted)] != wanted:
                 raise Stale("the context changed while this summary was written")
             first, last = items[start].ordinal, items[start + len(wanted) - 1].ordinal
-        self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
-        self.put(conversation_id, first, summary_id, now)
-        self._forget_tokens(conversation_id)
+        self.replace_run(conversation_id, first, last, [summary_id], now)
         for query in ("keep_message_estimate", "keep_summary_estimate"):
             self._run_many(query, [{"id": id_, "tokens": tokens} for id_, tokens in self._estimates.items()])
         self._estimates.clear()
         return first
+
+    def replace_run(
+        self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
+    ) -> None:
+        """Replace a run of ordinals by items; later items move up when more space is needed."""
+        place = {"conversation_id": conversation_id, "first": first, "last": last}
+        self._run("remove_range", place)
+        following: int | None = self._value("next_after", place)
+        if following is not None:
+            self._make_space(conversation_id, following, first + len(items) - following)
+        for n, item in enumerate(items):
+            self.put(conversation_id, first + n, item, now)
+        self._forget_tokens(conversation_id)
+
+    def _make_space(self, conversation_id: int, ordinal: int, by: int) -> None:
+        """Move the items from an ordinal on by so many, if any."""
+        if by > 0:
+            self._run("shift", conversation_id=conversation_id, by=by, first=ordinal)
+            self._run("shift_back", conversation_id=conversation_id)
 
     def close_gaps(self, conversation_id: int) -> bool:
         """Renumber the items from 0 without gaps, in very long contexts only the newest; True when any changed.
@@ -336,11 +353,9 @@ class ContextItems(TableAccess):
         self, conversation_id: int, message_ids: Sequence[int], ordinal: int, free: int, now: datetime
     ) -> None:
         """Put messages just before an ordinal; items from there on move when too few ordinals are free."""
-        if (lacking := len(message_ids) - free) > 0:
-            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
-            self._run("shift_back", conversation_id=conversation_id)
-            ordinal += lacking
-        for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
+        lacking = max(0, len(message_ids) - free)
+        self._make_space(conversation_id, ordinal, lacking)
+        for n, id_ in enumerate(message_ids, ordinal + lacking - len(message_ids)):
             self.put(conversation_id, n, id_, now)
 
     def insert_before(
@@ -348,11 +363,10 @@ class ContextItems(TableAccess):
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
         place = {"conversation_id": conversation_id, "items": before}
-        found = self._row("first_of", place)
-        if found is None or found[0] is None:
+        ordinal: int | None = self._value("first_of", place)
+        if ordinal is None:
             return
         self._run("remove_messages", place | {"items": message_ids})
-        ordinal: int = found[0]
         previous = self._value("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         free = ordinal if previous is None else ordinal - 1 - previous
         self._put_before(conversation_id, message_ids, ordinal, free, now)

@@ -156,10 +156,7 @@ def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, 
 
 def group_dicts(rows: Iterable[dict[str, Any]], key: str) -> defaultdict[Any, list[dict[str, Any]]]:
     """Rows by one of their values, which they no longer have."""
-    found: defaultdict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        found[row.pop(key)].append(row)
-    return found
+    return group_rows(((row.pop(key), row) for row in rows), dict)
 
 
 def only(found: Iterable[T], what: str, id_: object) -> T:
@@ -624,6 +621,11 @@ class TableAccess:
             yield page
             after = page[-1][0]
 
+    def _run_all(self, beginning: str, **values: object) -> None:
+        """Run the queries whose names begin so, in the order of their file."""
+        for query in [name for name in self.queries if name.startswith(beginning)]:
+            self._run(query, values)
+
     def _run_many(self, query: str, params: Iterable[Params]) -> None:
         self._db.run_many(self.queries[query], params)
 
@@ -740,10 +742,9 @@ def open_any_database(path: str, busy_timeout_ms: int) -> Database:
 def copy_database(
     database: Database, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
 ) -> None:
-    """Copy one state of a live database into `target`, a file without a write-ahead log.
+    """Copy one state of a live database, which others may write meanwhile, into `target`, a file without a log.
 
-    Others may write meanwhile. `progress` gets the number of bytes copied since its last call. Errors about the copy
-    mention `name`, when the file does not have its final name yet.
+    `progress` gets the bytes copied since its last call. Errors mention `name` where the file will be renamed.
     """
     shown = name or target
     try:

@@ -44,6 +44,9 @@ SELECT count(*), count(summary_id) FROM context_items WHERE conversation_id = :c
 -- Remove a folded run from the context. The messages themselves stay.
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
 
+-- name: next_after
+SELECT min(ordinal) FROM context_items WHERE conversation_id = :conversation_id AND ordinal >= :first;
+
 -- name: range
 SELECT ordinal, message_id, summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last ORDER BY ordinal;
