@@ -17,7 +17,7 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.js_json import storable_text
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
-from lossless.model.search_text import index_text_of
+from lossless.model.search_text import index_text_of, texts_in
 from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, group_rows, load_queries
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, unpack_part
@@ -190,19 +190,8 @@ def _json(text: str) -> Json:
 
 def _strings(calls: Iterable[str]) -> list[str]:
     """The texts inside tool inputs; JSON in strings is parsed, too."""
-    found: list[str] = []
-    for call in calls:
-        value = _json(call)
-        pending: list[Any] = [_json(value) if isinstance(value, str) else value]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, str):
-                found.append(item)
-            elif isinstance(item, dict):
-                pending.extend(reversed(item.values()))
-            elif isinstance(item, list):
-                pending.extend(reversed(item))
-    return found
+    values = map(_json, calls)
+    return [text for value in values for text in texts_in(_json(value) if isinstance(value, str) else value)]
 
 
 _TRIGRAM_BATCH = 200
