@@ -302,7 +302,7 @@ def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
             "it has lost all its rows, and lossless-claw finds nothing; `lcm doctor reindex --apply` fills it again"
         )
         yield VerificationProblem("index", table, "", detail)
-    if not emptied and (count := archive.index.count_upstream_lost()):
+    if not emptied and (count := sum(len(rows) for _, rows in archive.index.upstream_lost())):
         detail = f"lossless-claw's own search tables lack {count:,} rows; `lcm doctor reindex --apply` adds them"
         yield VerificationProblem("index", "messages_fts", "", detail, "warning")
 

@@ -190,7 +190,7 @@ class ClawFile(TableAccess):
                     for message in page for part in message["parts"]]  # fmt: skip
             bundles.insert_rows(self._db, "message_parts", rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
-            self._run_many("upstream_message", [row for row in texts if row[1].strip()])
+            self._run_many("add.messages_fts", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
@@ -198,9 +198,8 @@ class ClawFile(TableAccess):
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
                 bundles.insert_rows(self._db, "message_versions", versions)
         bundles.insert_summaries(self._db, mine["conversation_id"], bundle.summaries)
-        for one in bundle.summaries:
-            for query in ("upstream_summary", "upstream_summary_cjk"):
-                self._run(query, summary_id=one["summary_id"], content=one["content"])
+        for table in ("summaries_fts", "summaries_fts_cjk"):
+            self._run_many(f"add.{table}", [(one["summary_id"], one["content"]) for one in bundle.summaries])
         tables = {"context_items": bundle.context} | bundle.tables | {"large_files": list(files)}
         tables["stale_summaries"] = bundles.stale_rows(bundle.summaries)
         for table in ("context_items", *bundles.SIDE_TABLES):
@@ -247,7 +246,7 @@ class RemnicFile(TableAccess):
     """A Remnic database. When it does not exist and is only read, an empty one in memory is used."""
 
     queries = load_queries("remnic")
-    #: The tables of the file that are Remnic's, or ours beside them.
+    #: The tables of the file that are Remnic's, or ours next to them.
     tables: Sql[[], frozenset[str]] = Sql("set")
     next_message: Sql[[], int] = Sql("count")
     #: How many messages each session has, in the order of the sessions.

@@ -139,23 +139,13 @@ class ArchiveRemover(TableAccess):
         indexes = ("unindex_messages", "unindex_versions", "unindex_summaries", *self._column("search_tables"))
         for name in (*indexes, "forget_spending", "drop_leases", "drop_grants", "drop_parents"):
             self._run(name, ids)
-        for table, column, owner in self.dependents():
+        for table, column, owner in self._rows("dependents", tables=[*_LAST, *KEPT_TABLES]):
             inner = _OURS if owner is None else f"(SELECT {column} FROM {owner} WHERE conversation_id IN {_OURS})"
             self._db.run(f'DELETE FROM "{table}" WHERE {column} IN {inner}', ids)
         for table in _LAST:
             self._db.run(f"DELETE FROM {table} WHERE conversation_id IN {_OURS}", ids)
         for n, _, _ in lent:
             self._db.run(f'DROP INDEX "lossless_prune_{n}"')
-
-    def dependents(self) -> list[tuple[str, str, str | None]]:
-        """Tables whose rows are deleted first: table, column, and the table with the conversation (None: its own)."""
-        with_number = self._column("tables_with", column="conversation_id")
-        own = [table for table in with_number if table not in {*_LAST, *KEPT_TABLES}]
-        links: list[tuple[str, str, str | None]] = []
-        for column, owner in (("message_id", "messages"), ("summary_id", "summaries")):
-            tables = self._column("tables_with", column=column)
-            links += [(table, column, owner) for table in tables if table not in {*own, *_LAST}]
-        return [*links, *((table, "conversation_id", None) for table in own)]
 
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""

@@ -474,10 +474,11 @@ class VerifyReads(TableAccess):
         gone = self._rows("gone_from_archive", place)
         texts = self._rows("summary_texts")
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
+        lacking, emptied = SearchIndex(self._db).upstream_lost(), SearchIndex(self._db).emptied_upstream()
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
             tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, self._count("gone_summaries"),
-            SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
+            sum(len(rows) for _, rows in lacking), emptied,
         )  # fmt: skip
 
     def were_here(self, items: list[str]) -> bool:
