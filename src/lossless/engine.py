@@ -23,6 +23,7 @@ from lossless.maintenance.engine_parts import (
 )
 from lossless.maintenance.transcripts import HostTranscripts
 from lossless.model.conversations import Conversation, SessionRef, as_session
+from lossless.model.js_json import is_encodable
 from lossless.model.messages import MessageLike, ModelIdentity
 from lossless.settings import Settings
 from lossless.settings.load import load
@@ -672,8 +673,6 @@ class Engine:
 
     def pin(self, session: SessionRef, what: str | int) -> int:
         """Pin a text or a message: it is never summarised and is in every prompt verbatim; returns the pin's id."""
-        from lossless.ingest.events import is_encodable
-
         with self.archive.writing():
             conversation = self._parts.conversation(session)
             if isinstance(what, str):

@@ -87,10 +87,10 @@ def test_doing_it_again_does_nothing(kept: Kept) -> None:
 def test_it_can_be_taken_back(kept: Kept) -> None:
     ids = filled(kept)
     tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
-    assert list(marks := kept.files.stubs()) == [ids[1]]
+    assert list(marks := kept.files.stubs(None)) == [ids[1]]
     assert tool_outputs.revert_stubs(kept.archive, marks) == (1, 1)
     assert kept.files.listed() == []
-    assert kept.files.stubs() == {}
+    assert kept.files.stubs(None) == {}
     assert len(kept.vault.orphans(kept.files.ids(), min_age_seconds=-1)) == 1
     assert tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES).bytes == 2 * len(LARGE)
 
@@ -100,7 +100,7 @@ def test_a_row_that_something_else_names_stays(kept: Kept) -> None:
     tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
     (file,) = kept.files.listed()
     kept.append({"role": "user", "content": f"open {file.id} again"})
-    assert tool_outputs.revert_stubs(kept.archive, kept.files.stubs()) == (1, 0)
+    assert tool_outputs.revert_stubs(kept.archive, kept.files.stubs(None)) == (1, 0)
     assert kept.files.listed() == [file]
 
 
@@ -113,7 +113,7 @@ def test_one_conversation_and_a_limit(kept: Kept) -> None:
     assert len(tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES, 2).outputs) == 1
     assert tool_outputs.plan_stubs(kept.parts, 10**6).outputs == ()
     tool_outputs.apply_stubs(kept.parts, tool_outputs.plan_stubs(kept.parts, DEFAULT_STUB_BYTES))
-    assert list(kept.files.stubs(conversation_id=2)) == [4]
+    assert list(kept.files.stubs(2)) == [4]
 
 
 def test_a_message_without_a_known_tool(kept: Kept) -> None:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from lossless import formats
 from lossless.errors import BadInput, BadMessage
 from lossless.model.identity import fingerprint, identity_hash
-from lossless.model.js_json import check_json
+from lossless.model.js_json import check_json, is_encodable
 from lossless.model.masking import cut_json, cut_parts, empty_message
 from lossless.model.messages import (
     ROLES,
@@ -108,14 +108,6 @@ def _check_names(message: Message | str, entry_id: str | None) -> None:
     for field, name in names:
         if name is not None and not is_encodable(name):
             raise BadMessage("contains a lone surrogate, which is not valid text", field=field)
-
-
-def is_encodable(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _check_message(message: Message) -> Message:

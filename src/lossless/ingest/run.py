@@ -35,6 +35,7 @@ from lossless.ingest.window import (
     IncomingWindow,
 )
 from lossless.model.identity import identity_hash, words_digest
+from lossless.model.js_json import is_encodable
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import MessageLike
 from lossless.model.records import ContextChange, TailRow
@@ -128,7 +129,7 @@ def append(
 
 def check_names(session: Session, key: str | None) -> None:
     for what, name in (("session key", session.key), ("session id", session.id), ("key", key)):
-        if name is not None and not incoming.is_encodable(name):
+        if name is not None and not is_encodable(name):
             raise BadInput(f"the {what} contains a lone surrogate, which is not valid text")
 
 

@@ -567,7 +567,7 @@ def _uncover(archive: Archive, conversation_id: int, gone: Collection[int], now:
         sources = archive.summaries.get(summary_id).source_ids or archive.summaries.message_ids(summary_id)
         free = [one for one in sources if one not in gone and one not in in_context]
         items = operations.visible(conversation_id, free)
-        operations.replace_run(conversation_id, ordinal, ordinal, items, now)
+        archive.context.replace_run(conversation_id, ordinal, ordinal, items, now)
         after = archive.context.tokens(conversation_id)
         change = ContextChange("dissolve", "sync", "branch", (summary_id,), tuple(items), ordinal, before, after)
         archive.context.log(conversation_id, change, now)

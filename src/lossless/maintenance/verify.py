@@ -296,7 +296,7 @@ def _upstream_index(archive: Archive) -> Iterator[VerificationProblem]:
     for table in emptied:
         detail = f"it has lost all its rows, and lossless-claw finds nothing; {_ANEW} fills it again"
         yield _problem(f"index {table}", "", detail)
-    if not emptied and (count := archive.index.count_upstream_lost()):
+    if not emptied and (count := sum(len(rows) for _, rows in archive.index.upstream_lost())):
         detail = f"lossless-claw's own search tables lack {count:,} rows; {_ANEW} adds them"
         yield _problem("index messages_fts", "", detail, "warning")
 

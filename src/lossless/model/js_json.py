@@ -75,9 +75,8 @@ def _why_wrong(value: Any) -> str:
 
 
 def _wrong(body: RawObject) -> BadMessage:
-    for path, reason in _wrong_values(body, ""):
-        return BadMessage(reason, field=path)
-    return BadMessage("contains a value that JSON cannot represent")
+    path, reason = next(_wrong_values(body, ""))
+    return BadMessage(reason, field=path)
 
 
 def _wrong_values(value: Any, path: str, depth: int = 0) -> Iterator[tuple[str, str]]:
@@ -119,13 +118,9 @@ def stringify_js(value: Json) -> str:
     '{"a":[1,true,null,"é\\\\n"]}'
     """
     text = _write(value)
-    if text.isascii():
+    if is_encodable(text):
         return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", join_surrogates(text))
-    return text
+    return _LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", join_surrogates(text))
 
 
 def parse_js(text: str) -> Any:
@@ -163,13 +158,20 @@ def js_number(value: float) -> str:
 
 def storable_text(text: str) -> str:
     """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, as in Node."""
-    if text.isascii():
+    if text.isascii() or is_encodable(text):
         return text
+    return _LONE.sub("\ufffd", join_surrogates(text))
+
+
+def is_encodable(text: str) -> bool:
+    """Whether UTF-8 can hold a text: it has no lone surrogate."""
+    if text.isascii():
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _LONE.sub("\ufffd", join_surrogates(text))
-    return text
+        return False
+    return True
 
 
 def hashed_utf8(text: str) -> bytes:
@@ -219,13 +221,7 @@ _COMPACT, _STORABLE = (
 def compact_json(value: object, encode: Callable[[object], str] = _COMPACT) -> str:
     """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
     text = encode(value)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"))
-    return text
+    return text if is_encodable(text) else json.dumps(value, separators=(",", ":"))
 
 
 def storable_json(value: object) -> str:

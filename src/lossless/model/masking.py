@@ -16,6 +16,7 @@ from operator import and_, sub
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
+from lossless.model.js_json import is_encodable
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
@@ -73,10 +74,8 @@ def check_phrase(phrase: str) -> str:
         raise BadInput(f"a phrase to forget needs at least {MIN_CHARS} characters; a shorter one is in too many words")
     if phrase in FORGOTTEN or FORGOTTEN in phrase:
         raise BadInput(f"{FORGOTTEN} is the replacement for forgotten text; it cannot be forgotten itself")
-    try:
-        phrase.encode()
-    except UnicodeEncodeError:
-        raise BadInput("the phrase contains a lone surrogate, which is not valid text") from None
+    if not is_encodable(phrase):
+        raise BadInput("the phrase contains a lone surrogate, which is not valid text")
     return phrase
 
 

@@ -120,8 +120,13 @@ def index_text_of(content: str, tool_inputs: Iterable[Json] = ()) -> str:
             content = "\n".join([content, *lines]).strip()
     pieces = [content] if content and not content.isspace() else []
     for tool_input in tool_inputs:
-        pieces.extend(_strings(_parsed(tool_input)))
+        pieces.extend(filter(_is_words, texts_in(_parsed(tool_input))))
     return "\n".join(pieces)
+
+
+def _is_words(text: str) -> bool:
+    is_blob = len(text) > _BLOB_CHARS and text.isascii() and " " not in text and "\n" not in text
+    return bool(text) and not text.isspace() and not is_blob
 
 
 def _parsed(tool_input: Json) -> Json:
@@ -135,14 +140,13 @@ def _parsed(tool_input: Json) -> Json:
     return parsed
 
 
-def _strings(value: Json) -> Iterator[str]:
+def texts_in(value: Json) -> Iterator[str]:
+    """The texts in a value of JSON, in order."""
     pending = [value]
     while pending:
         item = pending.pop()
         if isinstance(item, str):
-            is_blob = len(item) > _BLOB_CHARS and item.isascii() and " " not in item and "\n" not in item
-            if item and not item.isspace() and not is_blob:
-                yield item
+            yield item
         elif isinstance(item, dict):
             pending.extend(reversed(item.values()))
         elif isinstance(item, (list, tuple)):

@@ -12,7 +12,7 @@ from lossless.errors import ArchiveCorrupt, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.records import ContextChange, TokensSaved
-from lossless.model.times import parse_time, row_time, state_time
+from lossless.model.times import parse_time, row_time
 from lossless.store.database import (
     Sql,
     TableAccess,
@@ -97,6 +97,7 @@ class ContextItems(TableAccess):
     #: The context changed: the running count is no longer valid.
     _forget_tokens: Sql[[int], None] = Sql("run", "conversation_id", "forget_tokens")
     _unreachable: Sql[[int], list[int]] = Sql("column", "conversation_id", "unreachable")
+    _stamp: Sql[[int], str | None] = Sql("value", "conversation_id", "stamp")
     #: The budget estimates of all items, summed; the stored count where there is none yet.
     budget_tokens: Sql[[int], int] = Sql("count", "conversation_id")
     #: Of each longer message in the context: role, size by budget estimate, whether it is of an earlier turn.
@@ -239,11 +240,8 @@ class ContextItems(TableAccess):
 
     def recipes(self, message_ids: Sequence[int]) -> dict[int, Json]:
         """Recipes for the originals of intercepted messages, by message id."""
-        found: dict[int, Json] = {}
-        for message_id, metadata in self._rows("notes", ids=message_ids):
-            if (recipe := json_object(metadata).get("restore")) is not None:
-                found.setdefault(message_id, recipe)
-        return found
+        notes = ((id_, json_object(text).get("restore")) for id_, text in self._rows("notes", ids=message_ids))
+        return {id_: recipe for id_, recipe in notes if recipe is not None}
 
     def replace(self, conversation_id: int, sources: Sequence[ContextItem], summary_id: str, now: datetime) -> int:
         """Replace a run of items by a summary; returns its ordinal.
@@ -260,13 +258,30 @@ class ContextItems(TableAccess):
             if ids[start : start + len(wanted)] != wanted:
                 raise Stale("the context changed while this summary was written")
             first, last = items[start].ordinal, items[start + len(wanted) - 1].ordinal
-        self._run("remove_range", conversation_id=conversation_id, first=first, last=last)
-        self.put(conversation_id, first, summary_id, now)
-        self._forget_tokens(conversation_id)
+        self.replace_run(conversation_id, first, last, [summary_id], now)
         for query in ("keep_message_estimate", "keep_summary_estimate"):
             self._run_many(query, [{"id": id_, "tokens": tokens} for id_, tokens in self._estimates.items()])
         self._estimates.clear()
         return first
+
+    def replace_run(
+        self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
+    ) -> None:
+        """Replace a run of ordinals by items; later items move up when more space is needed."""
+        place = {"conversation_id": conversation_id, "first": first, "last": last}
+        self._run("remove_range", place)
+        following: int | None = self._value("next_after", place)
+        if following is not None:
+            self._make_space(conversation_id, following, first + len(items) - following)
+        for n, item in enumerate(items):
+            self.put(conversation_id, first + n, item, now)
+        self._forget_tokens(conversation_id)
+
+    def _make_space(self, conversation_id: int, ordinal: int, by: int) -> None:
+        """Move the items from an ordinal on by so many, if any."""
+        if by > 0:
+            self._run("shift", conversation_id=conversation_id, by=by, first=ordinal)
+            self._run("shift_back", conversation_id=conversation_id)
 
     def close_gaps(self, conversation_id: int) -> bool:
         """Renumber the items from 0 without gaps, in very long contexts only the newest; True when any changed.
@@ -288,8 +303,7 @@ class ContextItems(TableAccess):
         place = {"conversation_id": conversation_id, "items": items}
         self._run("remove_messages", place)
         self._run("remove_summaries", place)
-        values = {"conversation_id": conversation_id, "cause": cause, "at": state_time(now)}
-        self._run_many("hide", [values | {"item": item} for item in items])
+        self._run("hide", place | {"cause": cause, "at": now})
         self._forget_tokens(conversation_id)
 
     def take_out(self, conversation_id: int, message_ids: Sequence[int]) -> None:
@@ -339,11 +353,9 @@ class ContextItems(TableAccess):
         self, conversation_id: int, message_ids: Sequence[int], ordinal: int, free: int, now: datetime
     ) -> None:
         """Put messages just before an ordinal; items from there on move when too few ordinals are free."""
-        if (lacking := len(message_ids) - free) > 0:
-            self._run("shift", conversation_id=conversation_id, by=lacking, first=ordinal)
-            self._run("shift_back", conversation_id=conversation_id)
-            ordinal += lacking
-        for n, id_ in enumerate(message_ids, ordinal - len(message_ids)):
+        lacking = max(0, len(message_ids) - free)
+        self._make_space(conversation_id, ordinal, lacking)
+        for n, id_ in enumerate(message_ids, ordinal + lacking - len(message_ids)):
             self.put(conversation_id, n, id_, now)
 
     def insert_before(
@@ -351,11 +363,10 @@ class ContextItems(TableAccess):
     ) -> None:
         """Move messages before the first of some others that is in the context; without one they stay."""
         place = {"conversation_id": conversation_id, "items": before}
-        found = self._row("first_of", place)
-        if found is None or found[0] is None:
+        ordinal: int | None = self._value("first_of", place)
+        if ordinal is None:
             return
         self._run("remove_messages", place | {"items": message_ids})
-        ordinal: int = found[0]
         previous = self._value("previous_ordinal", conversation_id=conversation_id, ordinal=ordinal)
         free = ordinal if previous is None else ordinal - 1 - previous
         self._put_before(conversation_id, message_ids, ordinal, free, now)
@@ -370,22 +381,21 @@ class ContextItems(TableAccess):
         as well: a host that decorates its newest message revises one in every turn.
         """
         if change.action == REVISE:
-            recent = {"since": state_time(now - _ONE_ENTRY), "most": _MOST_REVISED}
-            joined = self._row("join_revision", recent | {"conversation_id": conversation_id})
-            if joined is not None:
-                revised = tuple(dict.fromkeys((*json.loads(joined[0]), *change.added)))
-                change = replace(change, added=revised, tokens_before=joined[1])
-        self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": state_time(now)})
+            recent = {"conversation_id": conversation_id, "since": now - _ONE_ENTRY, "most": _MOST_REVISED}
+            for revised, tokens in self._rows("join_revision", recent):
+                both = tuple(dict.fromkeys((*json.loads(revised), *change.added)))
+                change = replace(change, added=both, tokens_before=tokens)
+        self._run("log", row_values(change) | {"conversation_id": conversation_id, "at": now})
         self._forget_tokens(conversation_id)
 
     def saved(self, since: datetime, conversation_id: int | None = None) -> list[TokensSaved]:
         """What folds since a moment save, by the model of their summaries and by conversation."""
-        return self._records(TokensSaved, "saved", since=state_time(since), conversation_id=conversation_id)
+        return self._records(TokensSaved, "saved", since=since, conversation_id=conversation_id)
 
     def call_ids(self, conversation_id: int) -> dict[int, frozenset[str]]:
         """The tool call ids of each message in the context that has any."""
-        found = group_rows(self._rows("call_ids", conversation_id=conversation_id), str)
-        return {message_id: frozenset(ids) for message_id, ids in found.items()}
+        found = self._lists("call_ids", conversation_id=conversation_id)
+        return {message_id: frozenset(map(str, ids)) for message_id, ids in found.items()}
 
     def was_cleared(self, conversation_id: int, unreachable: Sequence[int]) -> bool:
         """Whether these unreachable messages left the context by `/new`.
@@ -394,12 +404,10 @@ class ContextItems(TableAccess):
         that is no older than they are. lossless-claw 1.0 records no such time.
         """
         place = {"conversation_id": conversation_id, "ids": unreachable}
-        if self._row("older_in_context", place) is not None:
+        if self._any("older_in_context", place):
             return False
         at = self._stamp(conversation_id)
-        if at is None:
-            return self._row("has_pending") is not None
-        return self._row("newer_messages", ids=place["ids"], at=at) is None
+        return self._any("has_pending") if at is None else not self._any("newer_messages", place | {"at": at})
 
     def record_cleared(self, conversation_ids: Iterable[int] | None = None) -> None:
         """Hide what has left these contexts, or all that were cleared since our last entry, by `/new`.
@@ -424,10 +432,6 @@ class ContextItems(TableAccess):
                 gone += messages
                 self.close_gaps(id_)
                 self.log(id_, ContextChange("new", CLAW_ACTOR, None, tuple(gone), (), 0, tokens, tokens), now)
-
-    def _stamp(self, conversation_id: int) -> str | None:
-        row = self._row("stamp", conversation_id=conversation_id)
-        return None if row is None else str(row[0])
 
 
 def context_item(row: Sequence[Any]) -> ContextItem:
@@ -481,7 +485,7 @@ class Summaries(TableAccess):
     def mark_pending_stale(self, conversation_id: int, first: int, last: int) -> None:
         """Tell a live upstream that its unfinished summaries over these ordinals are outdated."""
         if self._has_pending is None:
-            self._has_pending = self._row("has_pending") is not None
+            self._has_pending = self._any("has_pending")
         if self._has_pending:
             self._run("mark_pending_stale", conversation_id=conversation_id, first=first, last=last)
             self._run("mark_pending_nodes_stale", conversation_id=conversation_id)
@@ -518,13 +522,13 @@ class Summaries(TableAccess):
     def mark_stale(self, message_ids: Sequence[int], now: datetime) -> tuple[str, ...]:
         """Record that these messages were revised under every summary that covers them; returns those summaries."""
         values = {"ids": message_ids, "at": row_time(now)}
-        found = self._rows("above", values)
+        found = tuple(self._column("above", values))
         self._run("mark_stale", values)
-        return tuple(row[0] for row in found)
+        return found
 
     def stale(self, conversation_id: int) -> dict[str, tuple[int, ...]]:
         """The stale summaries of a conversation, and the revised messages of each."""
-        found = group_rows(self._rows("stale", conversation_id=conversation_id), int)
+        found = self._lists("stale", conversation_id=conversation_id)
         return {summary_id: tuple(ids) for summary_id, ids in found.items()}
 
     def clear_stale(self, summary_ids: Sequence[str], since: int | None = None) -> None:
@@ -552,7 +556,7 @@ class Summaries(TableAccess):
         if since is None:
             return
         values = {"id": new_id, "version": since[0], "change": since[1], "at": row_time(now)}
-        if self._row("has_changed_since", values):
+        if self._any("has_changed_since", values):
             self._run("mark_since", values)
 
     def mark_older(self, summary_id: str, log_id: int, now: datetime) -> None:
@@ -566,9 +570,10 @@ class Summaries(TableAccess):
         None, and no change, when no summary of the context covers it, or one begins with it.
         """
         found = self._row("leaf_in_context", conversation_id=conversation_id, message_id=before)
-        if found is None or self._row("first_below", id=found[2]) == (before,):
+        if found is None or self._value("first_below", id=found[2]) == before:
             return None
-        leaf, ordinal = str(found[0]), int(found[1])
+        leaf: str = found[0]
+        ordinal: int = found[1]
         self._run("make_room", id=leaf, ordinal=ordinal, by=len(message_ids))
         self._run_many("link_message", [(leaf, id_, ordinal + n) for n, id_ in enumerate(message_ids)])
         return leaf

@@ -11,7 +11,7 @@ import zlib
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from hashlib import blake2b
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from lossless.model.conversations import Conversation, Session
@@ -19,7 +19,6 @@ from lossless.model.identity import fingerprint
 from lossless.model.js_json import storable_text
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
-from lossless.model.times import parse_time, row_time
 from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row, row_values
 
 if TYPE_CHECKING:
@@ -98,15 +97,13 @@ class Conversations(TableAccess):
             self.archive(found.id, "cron-rotation", now)
             found = None
         if found is None:
-            run = session.id or str(uuid4())
-            return self.get(self._added("insert", session_id=run, key=session.key, now=row_time(now)))
-        if is_other_run:
-            self._run("rebind", session_id=session.id, now=row_time(now), id=found.id)
-            return self.get(found.id)
-        if session.key and found.session_key is None:
-            self._run("adopt_key", key=session.key, now=row_time(now), id=found.id)
-            return self.get(found.id)
-        return found
+            return self.get(self._added("insert", session_id=session.id or str(uuid4()), key=session.key, now=now))
+        if not is_other_run and not (session.key and found.session_key is None):
+            return found
+        # the key resumes under another run, or a run gets its key
+        key, run = (found.session_key, session.id) if is_other_run else (session.key, found.session_id)
+        self._run("rename", id=found.id, key=key, session_id=run, now=now)
+        return self.get(found.id)
 
     def former(self, conversation: Conversation) -> Conversation | None:
         """The conversation that was closed last under the same key before this one; none for runs of a cron job."""
@@ -121,8 +118,7 @@ class Conversations(TableAccess):
         """
         if not session.is_cron:
             query = "family_by_key" if session.key else "family_by_session"
-            names = {"key": session.key} if session.key else {"session_id": session.id or ""}
-            if found := self._all(query, **names):
+            if found := self._all(query, key=session.key, session_id=session.id):
                 return found
         active = self.find(session)
         return [active] if active else []
@@ -137,8 +133,7 @@ class Conversations(TableAccess):
 
     def quarantine(self, active: Conversation, now: datetime) -> Conversation:
         """A new inactive conversation of the same session, for messages that have nothing in common with it."""
-        place = {"session_id": active.session_id, "key": active.session_key, "now": row_time(now)}
-        return self.get(self._added("quarantine", place))
+        return self.get(self._added("quarantine", session_id=active.session_id, key=active.session_key, now=now))
 
     def quarantined_of(self, conversation: Conversation) -> list[Conversation]:
         """Conversations of a session that are quarantined or were refused, newest first."""
@@ -241,6 +236,10 @@ class TranscriptRecords(TableAccess):
     decisions: Sql[[int | None], list[TranscriptDecision]] = Sql(
         "records", "conversation_id", "epochs", TranscriptDecision
     )
+    #: Allow deleted messages of a session or a transcript to be imported again.
+    forget: Sql[[str | None, str, str | None], None] = Sql("run", "key path header_id")
+    #: Record that a fork's older history is stored in these conversations only.
+    rely: Sql[[int, Iterable[int]], None] = Sql("run", "conversation_id ids")
     #: The conversations that follow, or followed, the transcript with this path or header id.
     following: Sql[[str], list[int]] = Sql("column", "name")
 
@@ -250,7 +249,7 @@ class TranscriptRecords(TableAccess):
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""
-        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": row_time(now)}
+        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": now}
         if not self._changed("advance", values):
             self._run("set_checkpoint", values)
         self._run("set_state", values)
@@ -263,11 +262,11 @@ class TranscriptRecords(TableAccess):
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
     ) -> None:
         values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
-        self._run("add_epoch", values | {"messages": messages, "now": row_time(now)})
+        self._run("add_epoch", values | {"messages": messages, "now": now})
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:
         """Record the user's decision about a held transcript."""
-        self._run("add_epoch", row_values(epoch) | {"decision": decision, "reason": reason, "now": row_time(now)})
+        self._run("add_epoch", row_values(epoch) | {"decision": decision, "reason": reason, "now": now})
 
     def held(self) -> list[TranscriptDecision]:
         """Transcripts that wait for the user's decision."""
@@ -279,19 +278,15 @@ class TranscriptRecords(TableAccess):
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Store records that are not messages (id, kind, record), without duplicates."""
-        rows = []
         for id_, kind, record in records:
             packed, digest = pack_record(record)
             key = id_ if id_ is not None and id_.isprintable() else digest
-            named = storable_text(kind)
-            rows.append({"conversation_id": conversation_id, "key": key, "kind": named, "record": packed})
-        self._run_many("keep_record", rows)
+            self._run("keep_record", (conversation_id, key, storable_text(kind), packed))
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
         """Records that are not messages: the seq of the message before each, its kind, the original record."""
         rows = self._rows("records", conversation_id=conversation_id)
-        found = ((seq, kind, zlib.decompress(blob).decode("utf-8", "surrogatepass")) for seq, kind, blob in rows)
-        return [(seq, kind, json.loads(text)) for seq, kind, text in found]
+        return [(seq, kind, unpack_record(blob)) for seq, kind, blob in rows]
 
     def former(self, conversation: Conversation) -> list[int]:
         """The conversations that were closed under the same name before this one; none for runs of a cron job."""
@@ -301,53 +296,42 @@ class TranscriptRecords(TableAccess):
 
     def known(self, conversation_ids: Sequence[int], entry_ids: Sequence[str]) -> list[tuple[str, int, bytes, int]]:
         """Which entry ids some conversations have: id, conversation, the beginning of its fingerprint, row."""
-        found = self._rows("known", ids=conversation_ids, entries=entry_ids)
-        return [(entry_id, id_, (print_ or b"")[:PRINT_BYTES], row) for entry_id, id_, print_, row in found]
+        return self._rows("known", ids=conversation_ids, entries=entry_ids, size=PRINT_BYTES)
 
     def history(self, conversation_id: int, path: str) -> ConversationHistory:
         """All messages of a conversation, and whether it followed the file at `path`."""
         rows = self._rows("stored_refs", conversation_id=conversation_id)
-        foreign = [row[0] for row in rows if row[1] is None]
-        prints: dict[int, bytes] = {}
-        if foreign and self._messages is not None:
-            prints = {one.id: fingerprint(one.message) for one in self._messages.many(foreign)}
-        followed, ended = self._row("life", conversation_id=conversation_id) or (None, None)
+        foreign = [] if self._messages is None else self._messages.many([row[0] for row in rows if row[1] is None])
+        prints = {one.id: fingerprint(one.message) for one in foreign}
+        followed, ended, *_ = self._row("life", conversation_id=conversation_id) or (None, None)
         refs = tuple(_message_ref(row, prints) for row in rows)
-        is_same_file = bool(path) and followed == path
-        return ConversationHistory(conversation_id, refs, is_same_file, _second(ended) if ended else 0)
+        return ConversationHistory(conversation_id, refs, bool(path) and followed == path, _second(ended))
 
     def bury(self, conversation_ids: Sequence[int], now: datetime) -> None:
         """Keep digests of the messages of conversations that are about to be deleted; part of that transaction."""
         for id_ in conversation_ids:
-            row = self._row("grave", conversation_id=id_)
             refs = [_message_ref(row, {}) for row in self._rows("stored_refs", conversation_id=id_)]
-            if row is None or not refs:
-                continue
-            times = [one.at if one.is_timed else 0 for one in refs]
-            packed = [_MARK.pack(one.id or _NONE, one.print or _NONE, at) for one, at in zip(refs, times, strict=True)]
-            values = {"number": id_, "key": row[0], "path": row[1] or None, "header_id": row[2], "now": row_time(now)}
-            self._run("bury", values | {"marks": b"".join(packed)})
+            marks = [_MARK.pack(one.id or _NONE, one.print or _NONE, one.at if one.is_timed else 0) for one in refs]
+            if marks:
+                self._run("bury", conversation_id=id_, marks=b"".join(marks), now=now)
 
     def pruned(self, key: str | None, path: str, header_id: str | None) -> list[ConversationHistory]:
         """Digests of the deleted messages of a session, or of a transcript."""
         return [
             ConversationHistory(number, tuple(_unpacked(marks)), bool(path) and followed == path)
-            for number, followed, marks in self._rows("pruned", key=key, path=path or None, header_id=header_id)
+            for number, followed, marks in self._rows("pruned", key=key, path=path, header_id=header_id)
         ]
-
-    def forget(self, key: str | None, path: str, header_id: str | None) -> None:
-        """Allow deleted messages of a session or a transcript to be imported again."""
-        self._run("forget", key=key, path=path or None, header_id=header_id)
-
-    def rely(self, conversation_id: int, sources: Iterable[int]) -> None:
-        """Record that a fork's older history is stored in these conversations only."""
-        self._run_many("rely", [{"conversation_id": conversation_id, "source": id_} for id_ in sources])
 
 
 def pack_record(record: Json) -> tuple[bytes, str]:
     """A record in its stored form, and a key for one without an id."""
     text = json.dumps(record, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
     return zlib.compress(text, 6), GENERATED_ID_PREFIX + blake2b(text, digest_size=16).hexdigest()
+
+
+def unpack_record(packed: bytes) -> Any:
+    """The inverse of `pack_record`."""
+    return json.loads(zlib.decompress(packed).decode("utf-8", "surrogatepass"))
 
 
 def entry_id_digest(entry_id: str | None) -> bytes:
@@ -370,8 +354,6 @@ def _unpacked(marks: bytes) -> Iterable[MessageRef]:
         yield MessageRef(b"" if print_ == _NONE else print_, b"" if id_ == _NONE else id_, at)
 
 
-def _second(text: object) -> int:
-    try:
-        return max(0, int(parse_time(str(text)).timestamp()))
-    except ValueError:
-        return 0
+def _second(raw: object) -> int:
+    at = column_time(raw)
+    return 0 if at is None else max(0, int(at.timestamp()))

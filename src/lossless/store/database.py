@@ -16,6 +16,7 @@ from functools import cache
 from importlib.resources import files
 from itertools import islice
 from pathlib import Path
+from types import MethodType
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, ParamSpec, Self, TypeAlias, TypeVar
 from urllib.parse import unquote
 from weakref import WeakSet, WeakValueDictionary
@@ -64,13 +65,13 @@ def schema_statements(file: str) -> tuple[str, ...]:
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
-    """The range of conversation numbers; None means all. One condition for both keeps to the same indexes.
+    """The range of conversation numbers; None means all, also text of read-only files, which is below any blob.
 
-    >>> conversation_range(7)
-    {'first': 7, 'last': 7}
+    One condition for both keeps to the same indexes.
     """
-    first, last = (-(2**63), 2**63 - 1) if conversation_id is None else (conversation_id, conversation_id)
-    return {"first": first, "last": last}
+    if conversation_id is None:
+        return {"first": -(2**63), "last": b""}
+    return {"first": conversation_id, "last": conversation_id}
 
 
 D = TypeVar("D", bound="DataclassInstance")
@@ -155,10 +156,7 @@ def group_rows(rows: Iterable[Row], make: Callable[..., T]) -> defaultdict[Any, 
 
 def group_dicts(rows: Iterable[dict[str, Any]], key: str) -> defaultdict[Any, list[dict[str, Any]]]:
     """Rows by one of their values, which they no longer have."""
-    found: defaultdict[Any, list[dict[str, Any]]] = defaultdict(list)
-    for row in rows:
-        found[row.pop(key)].append(row)
-    return found
+    return group_rows(((row.pop(key), row) for row in rows), dict)
 
 
 def only(found: Iterable[T], what: str, id_: object) -> T:
@@ -352,7 +350,7 @@ class Database:
     def aside(self) -> Iterator[apsw.Connection]:
         """A separate connection for a single query, with its own limits; an in-memory database has only one."""
         if self._is_memory:
-            with self._writer:
+            with self._turns:
                 yield self.connection()
             return
         try:
@@ -415,10 +413,14 @@ class Database:
             self._names[sql] = [name for name, _ in self._execute(sql, params).get_description()]
         return [dict(zip(self._names[sql], row, strict=True)) for row in rows]
 
+    def value(self, sql: str, params: Params = ()) -> Any | None:
+        """The first column of the first row; None without a row."""
+        row = self.row(sql, params)
+        return row[0] if row else None
+
     def count(self, sql: str, params: Params = ()) -> int:
         """The number in the first column of the first row; 0 without one."""
-        row = self.row(sql, params)
-        return (row and row[0]) or 0
+        return self.value(sql, params) or 0
 
     def stream(self, sql: str, params: Params = ()) -> Iterator[Row]:
         """The rows of a query one by one, for scans that must not fill the memory."""
@@ -474,8 +476,13 @@ class Database:
         is_alone = self.before_commit is not None and not self.connection().in_transaction
         return self.transaction() if is_alone and sql.startswith(_WRITES) else self._turns
 
-    def changes(self) -> int:
-        return self.connection().changes()
+    def changed(self, sql: str, params: Params = ()) -> bool:
+        self.run(sql, params)
+        return self.connection().changes() > 0
+
+    def added(self, sql: str, params: Params = ()) -> int:
+        self.run(sql, params)
+        return self.last_id()
 
     def last_id(self) -> int:
         return self.connection().last_insert_rowid()
@@ -532,6 +539,15 @@ class Database:
             return [handle for handle in self._handles if not _close(handle)]
 
 
+def _by_name(method: Callable[[Database, str, Params], R]) -> Callable[..., R]:
+    """A method of the database, for a query by its name, with its values as one argument or by their names."""
+
+    def call(table: TableAccess, query: str, params: Params = (), /, **values: object) -> R:
+        return method(table._db, table.queries[query], params or values)
+
+    return call
+
+
 class TableAccess:
     """Reads and writes some tables of one database, by the queries of some files."""
 
@@ -566,19 +582,16 @@ class TableAccess:
         """The ids that a query takes, and the conversations that it may read."""
         return {"ids": _encode_list(list(ids)), "within": self.within}
 
-    # The methods of the database, for a query by its name, with its values as one argument or by their names.
-
-    def _rows(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
-        return self._db.rows(self.queries[query], params or values)
-
-    def _row(self, query: str, params: Params = (), /, **values: object) -> Any | None:
-        return self._db.row(self.queries[query], params or values)
-
-    def _column(self, query: str, params: Params = (), /, **values: object) -> list[Any]:
-        return self._db.column(self.queries[query], params or values)
-
-    def _dicts(self, query: str, params: Params = (), /, **values: object) -> list[dict[str, Any]]:
-        return self._db.dicts(self.queries[query], params or values)
+    _rows = _by_name(Database.rows)
+    _row = _by_name(Database.row)
+    _column = _by_name(Database.column)
+    _dicts = _by_name(Database.dicts)
+    _count = _by_name(Database.count)
+    _value = _by_name(Database.value)
+    _stream = _by_name(Database.stream)
+    _run = _by_name(Database.run)
+    _changed = _by_name(Database.changed)
+    _added = _by_name(Database.added)
 
     def _any(self, query: str, params: Params = (), /, **values: object) -> bool:
         """Whether a query has a row."""
@@ -587,17 +600,13 @@ class TableAccess:
     def _set(self, query: str, params: Params) -> frozenset[Any]:
         return frozenset(self._column(query, params))
 
-    def _pairs(self, query: str, params: Params) -> dict[Any, Any]:
+    def _pairs(self, query: str, params: Params = (), /, **values: object) -> dict[Any, Any]:
         """The second column of each row by the first."""
-        return dict(self._rows(query, params))
+        return dict(self._rows(query, params, **values))
 
-    def _count(self, query: str, params: Params = (), /, **values: object) -> int:
-        return self._db.count(self.queries[query], params or values)
-
-    def _value(self, query: str, params: Params = (), /, **values: object) -> Any | None:
-        """The first column of the first row; None without a row."""
-        row = self._row(query, params, **values)
-        return row[0] if row else None
+    def _lists(self, query: str, params: Params = (), /, **values: object) -> defaultdict[Any, list[Any]]:
+        """The second column of the rows by the first."""
+        return group_rows(self._rows(query, params, **values), lambda value: value)
 
     def _records(self, kind: type[D], query: str, params: Params = (), /, **values: object) -> list[D]:
         return [record_from_row(kind, row) for row in self._rows(query, params, **values)]
@@ -606,25 +615,16 @@ class TableAccess:
         row = self._row(query, params, **values)
         return None if row is None else record_from_row(kind, row)
 
-    def _stream(self, query: str, params: Params = (), /, **values: object) -> Iterator[Row]:
-        return self._db.stream(self.queries[query], params or values)
-
     def _pages(self, query: str, limit: int, after: Any = 0, **values: object) -> Iterator[list[Any]]:
         """The rows of a query, page by page: each page comes after the first column of the row before."""
         while page := self._rows(query, **values, after=after, limit=limit):
             yield page
             after = page[-1][0]
 
-    def _run(self, query: str, params: Params = (), /, **values: object) -> None:
-        self._db.run(self.queries[query], params or values)
-
-    def _changed(self, query: str, params: Params = (), /, **values: object) -> bool:
-        self._run(query, params, **values)
-        return self._db.changes() > 0
-
-    def _added(self, query: str, params: Params = (), /, **values: object) -> int:
-        self._run(query, params, **values)
-        return self._db.last_id()
+    def _run_all(self, beginning: str, **values: object) -> None:
+        """Run the queries whose names begin so, in the order of their file."""
+        for query in [name for name in self.queries if name.startswith(beginning)]:
+            self._run(query, values)
 
     def _run_many(self, query: str, params: Iterable[Params]) -> None:
         self._db.run_many(self.queries[query], params)
@@ -632,7 +632,7 @@ class TableAccess:
 
 #: What a query returns; see the methods of `TableAccess`, or of its subclass, with these names.
 SqlKind = Literal[
-    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "count", "value", "any", "dicts",
+    "run", "changed", "added", "rows", "row", "column", "set", "pairs", "lists", "count", "value", "any", "dicts",
     "record", "records", "tail_list",
 ]  # fmt: skip
 
@@ -648,15 +648,16 @@ class Sql(Generic[P, R]):
         self._name = self._name or name
 
     def __get__(self, table: TableAccess, owner: type) -> Callable[P, R]:
-        def call(*values: P.args, **_: P.kwargs) -> R:
-            read = getattr(table, self._kind)
-            params: dict[str, Any] = dict(zip(self._parameters, values, strict=True))
-            if "where" in params:  # a scope, which is several parameters
-                params |= params.pop("where").values
-            found: R = read(*self._of, self._name, params)
-            return found
+        return MethodType(self._call, table)
 
-        return call
+    def _call(self, table: TableAccess, *values: object) -> R:
+        params: dict[str, Any] = dict(zip(self._parameters, values, strict=True))
+        if "where" in params:  # a scope, which is several parameters
+            params |= params.pop("where").values
+        elif "ids" in params:
+            params["within"] = table.within
+        found: R = getattr(table, self._kind)(*self._of, self._name, params)
+        return found
 
 
 def _close(handle: _Handle) -> bool:
@@ -741,10 +742,9 @@ def open_any_database(path: str, busy_timeout_ms: int) -> Database:
 def copy_database(
     database: Database, target: str, progress: Callable[[int], None] | None = None, *, name: str | None = None
 ) -> None:
-    """Copy one state of a live database into `target`, a file without a write-ahead log.
+    """Copy one state of a live database, which others may write meanwhile, into `target`, a file without a log.
 
-    Others may write meanwhile. `progress` gets the number of bytes copied since its last call. Errors about the copy
-    mention `name`, when the file does not have its final name yet.
+    `progress` gets the bytes copied since its last call. Errors mention `name` where the file will be renamed.
     """
     shown = name or target
     try:

@@ -11,7 +11,7 @@ from lossless.model.identity import file_ids_in
 from lossless.model.js_json import storable_json
 from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
-from lossless.model.times import from_epoch, parse_time, row_time, state_time
+from lossless.model.times import parse_time, state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
 from lossless.store.rows import DIGEST_BYTES, PartNotes, decompress_residual, with_notes
 from lossless.store.search import SearchScope
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lossless.model.messages import Role
-    from lossless.store.database import Row
 
 
 def payload_digest(data: bytes) -> bytes:
@@ -33,6 +32,13 @@ class LargeFileRows(TableAccess):
 
     queries = load_queries("files")
     ids: Sql[[], frozenset[str]] = Sql("set")
+    #: How many files a scope has, and their bytes.
+    totals: Sql[[SearchScope], tuple[int, int]] = Sql("row", "where")
+    #: Delete rows; only on the user's command.
+    remove: Sql[[Iterable[str]], None] = Sql("run", "ids")
+    #: The messages of a conversation, or of all, whose text is also in a file, with the file's id.
+    stubs: Sql[[int | None], dict[int, str]] = Sql("pairs", "conversation_id")
+    clear_stubs: Sql[[Iterable[int]], None] = Sql("run", "ids")
     #: Record that a message's text is also in a file; its text stays.
     set_stub: Sql[[int, str], None] = Sql("run", "message_id file_id")
     #: The newest call with this id among the 200 messages before a position, or the end: tool, and input.
@@ -46,15 +52,18 @@ class LargeFileRows(TableAccess):
 
     def add(self, files: Sequence[StoredFile]) -> None:
         """Add rows; existing ones stay."""
-        self._run_many("insert", [row_values(file) | {"created_at": row_time(file.created_at)} for file in files])
+        self._run_many("insert", map(row_values, files))
 
     def get(self, file_id: str) -> StoredFile:
         """One file; raises `NotFound`."""
-        return only(self.many([file_id]).values(), "file", file_id)
+        return only(self._read([file_id]), "file", file_id)
 
     def many(self, file_ids: Iterable[str]) -> dict[str, StoredFile]:
         """Files by id; unknown ids are left out."""
-        return {row[0]: _file(row) for row in self._rows("by_ids", self._seen(file_ids))}
+        return {file.id: file for file in self._read(file_ids)}
+
+    def _read(self, file_ids: Iterable[str]) -> list[StoredFile]:
+        return self._records(StoredFile, "by_ids", self._seen(file_ids))
 
     def listed(self, where: SearchScope | None = None, file_ids: Sequence[str] = ()) -> list[StoredFile]:
         """Files of a scope, newest first; optionally only the given ids."""
@@ -71,22 +80,11 @@ class LargeFileRows(TableAccess):
     ) -> list[StoredFile]:
         values = where.values | {"ids": file_ids if file_ids else None, "limit": limit}
         from_at, from_id = (round(parse_time(start.at).timestamp() * 1000), start.id) if start else (None, None)
-        ids = self._column("newest", values | {"from_at": from_at, "from_id": from_id})
-        found = self.many(ids)
-        return [found[id_] for id_ in ids if id_ in found]
-
-    def totals(self, where: SearchScope) -> tuple[int, int]:
-        return self._row("totals", where.values) or (0, 0)
-
-    def remove(self, file_ids: Iterable[str]) -> None:
-        """Delete rows; only on the user's command."""
-        self._run_many("delete", [{"id": id_} for id_ in file_ids])
+        return self._read(self._column("newest", values | {"from_at": from_at, "from_id": from_id}))
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""
-        ids = self._column("plain", **conversation_range(conversation_id), limit=limit, but=but)
-        found = self.many(ids)
-        return [found[id_] for id_ in ids]
+        return self._read(self._column("plain", **conversation_range(conversation_id), limit=limit, but=but))
 
     def count_plain(self, conversation_id: int | None = None) -> int:
         """How many files of prose no model has described yet."""
@@ -124,16 +122,3 @@ class LargeFileRows(TableAccess):
         row = self._row("text_of", id=file.id, conversation_id=file.conversation_id, within=self.within)
         text = None if row is None else column_text(row[0])
         return None if text is None or (text.startswith("[LCM ") and file.id in text[:200]) else text
-
-    def stubs(self, conversation_id: int | None = None) -> dict[int, str]:
-        """The messages whose text is also in a file, with the file's id."""
-        return dict(self._rows("stubs", conversation_id=conversation_id))
-
-    def clear_stubs(self, message_ids: Iterable[int]) -> None:
-        self._run_many("clear_stub", [{"message_id": id_} for id_ in message_ids])
-
-
-def _file(row: Row) -> StoredFile:
-    id_, conversation_id, name, mime, size, lines, place, summary, at = row
-    name, mime, summary = (None if raw is None else column_text(raw) for raw in (name, mime, summary))
-    return StoredFile(id_, conversation_id, name, mime, size, lines, column_text(place), summary, from_epoch(at / 1000))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import blake2b
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lossless.model.budget import budget_tokens, message_budget_tokens
 from lossless.model.identity import fingerprint
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from lossless.model.messages import Message
     from lossless.store.database import Database, Params, Row
 
-_MIGRATE_QUERIES = load_queries("migrate")
 _CAUGHT_UP = "indexed_through"
 #: The mark up to which all rows are indexed advances in steps of this.
 MARK_STEP = 1000
@@ -69,7 +68,7 @@ def index_pieces(text: str) -> list[tuple[int, str]]:
 class SearchIndex(TableAccess):
     """Keeps our full-text tables, and upstream's where a file has them, in sync with the base rows."""
 
-    queries = load_queries("index")
+    queries = load_queries("index", "migrate")
 
     @cached_property
     def upstream(self) -> frozenset[str]:
@@ -116,46 +115,39 @@ class SearchIndex(TableAccess):
         if "messages_fts" not in self.upstream:
             return
         indexed = [(id_, index_text_of(content)) for id_, content in contents]
-        self._run_many("upstream_message", [row for row in indexed if row[1].strip()])
+        self._run_many("add.messages_fts", [row for row in indexed if row[1].strip()])
 
     def replace_upstream(self, message_id: int, content: str) -> None:
         """Update a message in upstream's search table, if the file has it."""
         if "messages_fts" in self.upstream:
-            self._run("upstream_drop_message", message_id=message_id)
+            self._run("drop.messages_fts", (message_id,))
             self.add_upstream([(message_id, content)])
 
     def drop_message(self, message_id: int) -> None:
-        for (passage_id,) in self._rows("passages_of", message_id=message_id):
-            self._run("drop_row", rowid=PASSAGE_BASE + passage_id)
+        self._run("drop_rows_of", message_id=message_id, base=PASSAGE_BASE)
         self._run("drop_passages", message_id=message_id)
-        self._run("drop_row", rowid=message_id)
 
     def reindex_message(self, message_id: int, content: str, message: Message) -> None:
         """Reindex a row, or index it for the first time when another program wrote it."""
-        self.drop_message(message_id)
         text = indexed_text(content, message)
-        self.add_texts([(message_id, text)])
-        estimate, print_ = message_budget_tokens(message), fingerprint(message)
-        self._run(
-            "set_extras", message_id=message_id, fingerprint=print_, digest=index_digest(text), budget_tokens=estimate
-        )
+        self.refill([(message_id, text)])
+        self._run("set_extras", (message_id, fingerprint(message), index_digest(text), message_budget_tokens(message)))
         self._db.noted["messages", message_id] = None
 
     def lost(self, after: int, *, passages: bool = False, limit: int = _INDEX_BATCH) -> list[int]:
         """The next messages after `after` that have lost an index row."""
-        place: dict[str, Any] = {"after": after, "limit": limit}
-        place |= {"base": PASSAGE_BASE} if passages else {"blank": index_digest("")}
+        place = {"after": after, "limit": limit, "base": PASSAGE_BASE, "blank": index_digest("")}
         return self._column("lost_passages" if passages else "lost_messages", place)
 
     def refill(self, texts: Sequence[tuple[int, str]]) -> None:
-        """Restore the index rows of messages; needs a transaction."""
+        """Write the index rows of messages again; needs a transaction."""
         for message_id, _ in texts:
             self.drop_message(message_id)
         self.add_texts(texts)
 
     @property
     def has_stray_passages(self) -> bool:
-        return self._row("stray_passages", base=PASSAGE_BASE) is not None
+        return self._any("stray_passages", base=PASSAGE_BASE)
 
     def drop_gone(self, limit: int = _INDEX_BATCH) -> int:
         """Remove about so many rows whose message or summary is gone; returns how many. Needs a transaction."""
@@ -167,17 +159,14 @@ class SearchIndex(TableAccess):
 
     def empty(self) -> None:
         """Recreate our full-text tables, empty; needs a transaction."""
-        for query in ("drop_message_index", "drop_summary_index", "drop_version_index", "drop_all_passages"):
-            self._run(query)
+        self._run_all("empty.")
         for statement in schema_statements("additions"):
             if statement.startswith("CREATE VIRTUAL TABLE "):
                 self._db.run(statement)
 
     def put_summary(self, summary_id: str, content: str) -> None:
         """Index a summary, again when it is already indexed."""
-        known = self._row("summary_entry", summary_id=summary_id)
-        if known:
-            self._run("drop_summary_row", rowid=known[0])
+        self._run("drop_row_of_summary", summary_id=summary_id)
         values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
         self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
@@ -186,73 +175,63 @@ class SearchIndex(TableAccess):
         """Index a summary that we have just written, also in upstream's search tables, if the file has them."""
         self.put_summary(summary_id, content)
         self.drop_upstream_summary(summary_id)
-        for suffix in self._suffixes:
-            self._run(f"upstream_summary{suffix}", summary_id=summary_id, content=content)
+        for table in self._upstream_of_summaries:
+            self._run(f"add.{table}", (summary_id, content))
 
     def drop_upstream_summary(self, summary_id: str) -> None:
-        for suffix in self._suffixes:
-            self._run(f"upstream_drop_summary{suffix}", summary_id=summary_id)
+        for table in self._upstream_of_summaries:
+            self._run(f"drop.{table}", (summary_id,))
 
-    def count_upstream_lost(self) -> int:
-        """How many messages and summaries upstream's search tables lack, if the file has them."""
-        messages = sum(len(some) for some in self._upstream_lost_messages(_INDEX_BATCH))
-        found = [self._rows(f"upstream_lost_summaries{suffix}", limit=-1) for suffix in self._suffixes]
-        return messages + sum(map(len, found))
+    @property
+    def _upstream_of_summaries(self) -> list[str]:
+        return sorted(self.upstream - {"messages_fts"})
+
+    def upstream_lost(self, limit: int = _INDEX_BATCH, summaries: int = -1) -> Iterator[tuple[str, list[Row]]]:
+        """Rows that upstream's search tables lack, if the file has them: messages with words in batches; summaries."""
+        for page in self._pages("lost.messages_fts", limit) if "messages_fts" in self.upstream else ():
+            lost = [(id_, text) for id_, content in page if (text := index_text_of(content)).strip()]
+            if lost:
+                yield "messages_fts", lost
+        for table in self._upstream_of_summaries:
+            if found := self._rows(f"lost.{table}", limit=summaries):
+                yield table, found
 
     def emptied_upstream(self) -> tuple[str, ...]:
         """Upstream's search tables that are empty although they should not be."""
-        lacks = {"messages_fts": any(self._upstream_lost_messages(_INDEX_BATCH))}
-        for suffix in self._suffixes:
-            lacks[f"summaries_fts{suffix}"] = bool(self._rows(f"upstream_lost_summaries{suffix}", limit=1))
-        return tuple(table for table, is_so in lacks.items() if is_so and not self._rows(f"{table}_any"))
+        lacking = dict.fromkeys(table for table, _ in self.upstream_lost())
+        return tuple(table for table in lacking if not self._any(f"{table}_any"))
 
     def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
-        """Add about so many missing rows to upstream's search tables; returns how many. Needs a transaction."""
-        lost = next(self._upstream_lost_messages(limit), [])
-        self.add_upstream(lost)
-        filled = len(lost)
-        for suffix in self._suffixes:
-            summaries = self._rows(f"upstream_lost_summaries{suffix}", limit=limit)
-            rows = [{"summary_id": row[0], "content": row[1]} for row in summaries]
-            self._run_many(f"upstream_summary{suffix}", rows)
-            filled += len(rows)
-        return filled
+        """Add some missing rows to one of upstream's search tables; returns how many. Needs a transaction."""
+        for table, rows in self.upstream_lost(limit, limit):
+            self._run_many(f"add.{table}", rows)
+            return len(rows)
+        return 0
 
     def renew_upstream(self) -> None:
         """Recreate upstream's damaged search tables, empty. Needs a transaction."""
         for table in sorted(self.upstream):
-            if any(text != "ok" for (text,) in self._rows(f"{table}_integrity")):
-                definition = self._row("table_definition", name=table)
-                assert definition is not None
+            if self._column(f"{table}_integrity") != ["ok"]:
+                definition = self._column("table_definition", name=table)[0]
                 self._run(f"drop_{table}")
-                self._db.run(definition[0])
-
-    @property
-    def _suffixes(self) -> list[str]:
-        return [suffix for suffix in ("", "_cjk") if f"summaries_fts{suffix}" in self.upstream]
-
-    def _upstream_lost_messages(self, limit: int) -> Iterator[list[tuple[int, str]]]:
-        """Messages that upstream's search table lacks, in batches; without those that have no words."""
-        for page in self._pages("upstream_lost_messages", limit) if "messages_fts" in self.upstream else ():
-            if lost := [(id_, content) for id_, content in page if index_text_of(content).strip()]:
-                yield lost
+                self._db.run(definition)
 
     def unindexed(self, limit: int = _INDEX_BATCH) -> tuple[list[int], list[tuple[str, str]]]:
         """Rows of other programs that are not indexed yet: message ids, and summaries with their text."""
-        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
+        after = self._count("state", name=_CAUGHT_UP)
         summaries = self._rows("unindexed_summaries", limit=limit)
         messages = self._column("unindexed_messages", after=after, limit=limit)
         return messages, [(row[0], column_text(row[1])) for row in summaries]
 
     def mark_if_caught_up(self, through: int) -> None:
         """Record that all messages up to one are indexed, if they are; needs a transaction."""
-        after = self._db.count(_MIGRATE_QUERIES["state"], {"name": _CAUGHT_UP})
-        if after < through and not self._row("gap", after=after, through=through):
+        after = self._count("state", name=_CAUGHT_UP)
+        if after < through and not self._any("gap", after=after, through=through):
             self.mark_caught_up(through)
 
     def mark_caught_up(self, through: int) -> None:
         """Record up to which message all are indexed; 0 has all messages checked. Needs a transaction."""
-        self._db.run(_MIGRATE_QUERIES["set_state"], {"name": _CAUGHT_UP, "value": through})
+        self._run("set_state", name=_CAUGHT_UP, value=through)
 
 
 @dataclass(slots=True)  # one is made for every message, and a frozen one would take three times as long
@@ -312,6 +291,12 @@ class Messages(TableAccess):
     abandoned_from: Sql[[int, int], list[TailRow]] = Sql("tail_list", "conversation_id seq")
     #: The messages from one seq to another that are in the context themselves.
     context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
+    #: The visible ones of these messages, in the given order.
+    tail_rows: Sql[[int, Sequence[int]], list[TailRow]] = Sql("tail_list", "conversation_id ids")
+    #: Rows with a host's entry id and one of these identities and seconds.
+    twins: Sql[[int, Sequence[tuple[str, datetime]]], list[int]] = Sql("column", "conversation_id pairs")
+    #: Record that a producer without entry ids has also sent these rows.
+    claim: Sql[[Iterable[int]], None] = Sql("run", "ids")
     #: The newest user message of each conversation that has one.
     newest_users: Sql[[Iterable[int]], dict[int, int]] = Sql("pairs", "ids")
     #: Rows with a generated entry id, including hidden ones.
@@ -392,19 +377,8 @@ class Messages(TableAccess):
         found = self._rows(query, conversation_id=conversation_id, ids=ids)
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
 
-    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
-        """Rows with a host's entry id and one of these identities and seconds."""
-        asked = [(identity, row_time(at)) for identity, at in pairs]
-        return self._column("twins", conversation_id=conversation_id, pairs=asked)
-
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)
-
-    def tail_rows(self, conversation_id: int, message_ids: Sequence[int]) -> list[TailRow]:
-        """The visible ones of these messages, in the given order."""
-        place = {"conversation_id": conversation_id, "ids": message_ids}
-        found = {row.id: row for row in self._tail_list("tail_rows", place)}
-        return [found[id_] for id_ in message_ids if id_ in found]
 
     def _tail_list(self, query: str, params: Params) -> list[TailRow]:
         return self._tail_rows(self._rows(query, params))
@@ -424,12 +398,8 @@ class Messages(TableAccess):
 
     def stamp(self, stamps: Sequence[tuple[int, str]]) -> None:
         """Set the host's entry ids of rows; ids that move between rows are freed first."""
-        self._run_many("clear_entry", [{"message_id": id_} for id_, _ in stamps])
-        self._run_many("stamp_entry", [{"message_id": id_, "entry_id": entry} for id_, entry in stamps])
-
-    def claim(self, message_ids: Iterable[int]) -> None:
-        """Record that a producer without entry ids has also sent these rows."""
-        self._run_many("claim", [{"message_id": id_} for id_ in message_ids])
+        self._run("clear_entries", ids=[id_ for id_, _ in stamps])
+        self._run_many("stamp_entry", stamps)
 
     def get(self, message_id: int) -> StoredMessage:
         """One message; raises `NotFound`."""

@@ -15,7 +15,7 @@ from lossless.store.database import Database, load_queries, load_schema, schema_
 from lossless.store.rows import COMPLETE_KEY
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
 #: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1
@@ -362,8 +362,10 @@ def temporary_views(database: Database) -> list[str]:
     for table, missing in _lacking(database).items():
         filled = ", ".join(f'{column.default or "NULL"} AS "{column.name}"' for column in missing)
         statements.append(f'CREATE TEMP VIEW "{table}" AS SELECT rowid, *, {filled} FROM main."{table}"')
-    for statement in schema_statements("additions"):
-        created = _CREATED.match(statement)
-        if created and created[1] not in tables:
-            statements.append(statement.replace(f"IF NOT EXISTS {created[1]}", f"temp.{created[1]}", 1))
-    return statements
+    return statements + temporary_tables(schema_statements("additions"), tables)
+
+
+def temporary_tables(statements: Iterable[str], tables: Collection[str]) -> list[str]:
+    """The tables that some statements create and a file does not have, as temporary ones."""
+    created = ((found[1], sql) for sql in statements if (found := _CREATED.match(sql)))
+    return [sql.replace(f"IF NOT EXISTS {name}", f"temp.{name}", 1) for name, sql in created if name not in tables]

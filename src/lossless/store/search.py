@@ -17,8 +17,8 @@ from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.js_json import storable_text
 from lossless.model.messages import ToolCall
 from lossless.model.records import SearchPlace, TextKind
-from lossless.model.search_text import index_text_of
-from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, load_queries
+from lossless.model.search_text import index_text_of, texts_in
+from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, group_rows, load_queries
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, unpack_part
 
@@ -190,19 +190,8 @@ def _json(text: str) -> Json:
 
 def _strings(calls: Iterable[str]) -> list[str]:
     """The texts inside tool inputs; JSON in strings is parsed, too."""
-    found: list[str] = []
-    for call in calls:
-        value = _json(call)
-        pending: list[Any] = [_json(value) if isinstance(value, str) else value]
-        while pending:
-            item = pending.pop()
-            if isinstance(item, str):
-                found.append(item)
-            elif isinstance(item, dict):
-                pending.extend(reversed(item.values()))
-            elif isinstance(item, list):
-                pending.extend(reversed(item))
-    return found
+    values = map(_json, calls)
+    return [text for value in values for text in texts_in(_json(value) if isinstance(value, str) else value)]
 
 
 _TRIGRAM_BATCH = 200
@@ -219,7 +208,7 @@ class TrigramIndex(TableAccess):
 
     @property
     def is_there(self) -> bool:
-        return self._row("is_there") is not None
+        return self._any("is_there")
 
     @property
     def through(self) -> int:
@@ -488,11 +477,8 @@ class FullTextSearch(TableAccess):
         ]
 
     def _calls(self, wanted: dict[str, Any]) -> dict[int, tuple[str, ...]]:
-        calls: dict[int, tuple[str, ...]] = {}
-        for id_, raw, metadata in self._rows("calls", wanted):
-            if _is_call(metadata):
-                calls[id_] = (*calls.get(id_, ()), column_text(raw))
-        return calls
+        rows = [(id_, raw) for id_, raw, metadata in self._rows("calls", wanted) if _is_call(metadata)]
+        return {id_: tuple(inputs) for id_, inputs in group_rows(rows, column_text).items()}
 
     def bodies(self, ids: Sequence[int]) -> list[tuple[int, str]]:
         """Messages in this order, each with its content and the texts it called tools with as one text."""
@@ -503,18 +489,17 @@ class FullTextSearch(TableAccess):
 
     def summaries(self, ids: Iterable[str]) -> list[SummaryText]:
         """Summaries by id, in the given order; unknown ids are skipped."""
-        order = [id_ for id_ in ids if isinstance(id_, str)]
-        found = {
-            id_: SummaryText(id_, owner, depth, at, tokens, column_text(content), known)
-            for id_, owner, depth, at, tokens, content, known in self._rows("summary_texts", self._seen(order))
-        }
-        return [found[id_] for id_ in order if id_ in found]
+        wanted = self._seen(id_ for id_ in ids if isinstance(id_, str))
+        return [
+            SummaryText(id_, owner, depth, at, tokens, column_text(content), known)
+            for id_, owner, depth, at, tokens, content, known in self._rows("summary_texts", wanted)
+        ]
 
     def is_ordered(self) -> bool:
         """Whether messages that were stored later were said later; what was seen before is not read again."""
         newest, through = self._sizes()[0], self._ordered_through[0]
         if through is not None and newest > through:
-            self._ordered_through[0] = newest if self._row("disorder", after=through) is None else None
+            self._ordered_through[0] = None if self._any("disorder", after=through) else newest
         return self._ordered_through[0] is not None
 
     def order(self, where: SearchScope, start: SearchPlace | None = None) -> list[int]:
@@ -522,7 +507,7 @@ class FullTextSearch(TableAccess):
         values = where.values | _behind(start, "message")
         if not where.has_times and (start is None or start.what == "message") and self.is_ordered():
             values["below"] = start.id if start else None
-            return sorted((self._column("all_ids", values)), reverse=True)
+            return sorted(self._column("all_ids", values), reverse=True)
         return self._column("all_by_time", values)
 
     def read(self, ids: Sequence[int]) -> Iterator[MessageText]:

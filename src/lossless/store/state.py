@@ -24,7 +24,7 @@ from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
 from lossless.model.masking import PhraseMarker, mark_cutter
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
-from lossless.model.times import row_time, state_time
+from lossless.model.times import row_time
 from lossless.store.database import Database, Sql, TableAccess, column_time, load_queries, row_values, time_or_epoch
 from lossless.store.rows import json_object
 
@@ -90,7 +90,7 @@ class IngestMemory(TableAccess):
         values: dict[str, object] = _NO_COUNTS | counts
         if len(values) > len(_NO_COUNTS):
             raise TypeError(f"unknown counts: {sorted(counts.keys() - _NO_COUNTS)}")
-        stored_at = state_time(now) if values["stored"] else None
+        stored_at = now if values["stored"] else None
         self._run("count", (conversation_id, seen, last_seq, stored_at, *values.values()))
 
     def context_counts(self, conversation_id: int) -> tuple[int | None, int | None, int]:
@@ -108,12 +108,11 @@ class IngestMemory(TableAccess):
         """Whether a batch with this key, and with these words where known, was stored, by us or upstream."""
         place = {"conversation_id": conversation_id, "key": key}
         row = self._row("turn_key", place)
-        if row is not None and payload_hash is not None and row[0] not in (0, _short(payload_hash)):
-            again = {"conversation_id": conversation_id, "key": _with_words(key, payload_hash)}
-            return self._row("turn_key", again) is not None
-        if row is not None:
+        if row is None:
+            return self._advancements() and self._any("known_advancement", place)
+        if payload_hash is None or row[0] in (0, _short(payload_hash)):
             return True
-        return self._advancements() and self._row("known_advancement", place) is not None
+        return self._any("turn_key", place | {"key": _with_words(key, payload_hash)})
 
     def remember_key(
         self, conversation: Conversation, key: str, entries: list[str], count: int, payload_hash: str, now: datetime
@@ -121,8 +120,7 @@ class IngestMemory(TableAccess):
         """Record a batch's key, also in upstream's table of turn advancements if it exists."""
         values = {"conversation_id": conversation.id, "key": key, "count": count, "now": row_time(now)}
         values["digest"] = _short(payload_hash)
-        self._run("remember_key", values)
-        if not self._db.changes():  # the key was used before, with other words
+        if not self._changed("remember_key", values):  # the key was used before, with other words
             self._run("remember_key", values | {"key": _with_words(key, payload_hash)})
         if count and self._advancements():
             self._run(
@@ -147,7 +145,7 @@ class IngestMemory(TableAccess):
 
     def _advancements(self) -> bool:
         if not self._has_advancements:  # lossless-claw may create it at any time
-            self._has_advancements = self._row("has_advancements") is not None
+            self._has_advancements = self._any("has_advancements")
         return self._has_advancements
 
 
@@ -304,9 +302,8 @@ class Guards(TableAccess):
 
     def take_lease(self, name: str, owner: str, now: datetime, length: timedelta) -> bool:
         """Take or renew a lease; False when another live holder has it. Needs a transaction."""
-        holder = self._value("lease", name=name, now=now)
-        if holder is not None and holder_has_ended(holder):
-            self.drop_lease(name, holder)
+        if not self.is_leased(name, now):
+            self.break_lease(name)
         return self._changed("take_lease", name=name, owner=owner, now=now, expires=now + length)
 
     def is_leased(self, name: str, now: datetime) -> bool:
@@ -316,7 +313,7 @@ class Guards(TableAccess):
 
     def ledger(self, scope: str, since: datetime) -> list[LedgerRow]:
         """The entries of a scope since a moment, oldest first."""
-        return self._records(LedgerRow, "ledger", scope=scope, since=state_time(since))
+        return self._records(LedgerRow, "ledger", scope=scope, since=since)
 
     def add_entry(self, row: LedgerRow, **more: str | int | None) -> int:
         """Add an entry, with its `conversation_id`, `purpose` and `model`; the archive assigns its id."""
@@ -328,14 +325,12 @@ class Guards(TableAccess):
         cost: Decimal | None,
     ) -> None:  # fmt: skip
         """Record how a reserved call ended and what it used."""
-        self._run(
-            "settle", id=entry_id, result=result, model=model, input_tokens=input_tokens, output_tokens=output_tokens,
-            cost=None if cost is None else str(cost),
-        )  # fmt: skip
+        price = None if cost is None else str(cost)
+        self._run("settle", (entry_id, result, model, input_tokens, output_tokens, price))
 
     def spent(self, since: datetime, conversation_id: int | None = None) -> list[ModelSpend]:
         """Model calls since a moment, by model and purpose."""
-        return self._records(ModelSpend, "spent", since=state_time(since), conversation_id=conversation_id)
+        return self._records(ModelSpend, "spent", since=since, conversation_id=conversation_id)
 
     def breaker(self, key: str) -> tuple[int, datetime | None]:
         """How often in a row a model refused us, and until when it is not called."""
@@ -360,12 +355,12 @@ class Guards(TableAccess):
 
     def pending_debts(self, *, archived: bool = False, now: datetime | None = None) -> list[int]:
         """Conversations with a pending or unfinished compaction, longest waiting first."""
-        days = MAX_SWEEP_TIME / timedelta(days=1)
-        return self._column("pending", all=archived, now=state_time(now or datetime.now(UTC)), longest_days=days)
+        now = now or datetime.now(UTC)
+        return self._column("pending", all=archived, now=now, dead=now - MAX_SWEEP_TIME)
 
     def observe_cache(self, conversation_id: int, seen: CacheObservation, tokens: int, now: datetime) -> None:
         """Record a provider's report; informational only."""
-        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": state_time(now)}
+        more = {"conversation_id": conversation_id, "state": seen.cache_state, "tokens": tokens, "now": now}
         self._run("observe", row_values(seen) | more)
 
     def issue_grant(self, grant: Grant) -> None:
@@ -373,8 +368,8 @@ class Guards(TableAccess):
 
     def sweep_grants(self, before: datetime, now: datetime, marks: str) -> None:
         """Delete grants that ended before a moment, and expired leases under a prefix."""
-        self._run("sweep", before=state_time(before))
-        self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=state_time(now))
+        self._run("sweep", before=before)
+        self._run("sweep_marks", first=marks, last=(marks[:-1] + chr(ord(marks[-1]) + 1)), now=now)
 
 
 _KEY_BYTES = 32
@@ -398,7 +393,7 @@ class Tombstones(TableAccess):
 
     def rounds(self) -> tuple[ForgetRound, ...]:
         """What was forgotten, in order; empty where nothing was."""
-        newest, count = self._row("newest") or (0, 0)
+        newest, count = self._rows("newest")[0]
         if not count:
             return ()
         if self._read is None or self._read[0] != (newest, count):
@@ -419,11 +414,9 @@ class Tombstones(TableAccess):
 
     def marker(self) -> PhraseMarker:
         """Makes marks with this archive's key, which is created on first use."""
-        row = self._row("key")
-        if row is None:
+        if not self._any("key"):
             self._run("set_key", key=secrets.token_bytes(_KEY_BYTES))
-            row = self._rows("key")[0]
-        return PhraseMarker(row[0])
+        return PhraseMarker(self._column("key")[0])
 
     def add(self, phrases: Sequence[Iterable[str]], whole: Iterable[tuple[bytes, int]] = ()) -> None:
         """Record phrases, each in all its spellings and in its own round, and whole messages by their fingerprints.
@@ -431,7 +424,7 @@ class Tombstones(TableAccess):
         Needs a transaction.
         """
         marker = self.marker()
-        round_ = (self._row("newest") or (0,))[0] or 0
+        round_ = self._count("newest")
         rows: list[tuple[int, bytes, int | None, int | None, int]] = []
         for texts in phrases:
             round_ += 1
@@ -516,10 +509,7 @@ class Prompts(TableAccess):
 
     def brief_sources(self, brief_id: str) -> dict[str, tuple[str, ...]]:
         """The summaries behind a brief by their role."""
-        found: dict[str, tuple[str, ...]] = {}
-        for summary_id, role in self._rows("sources", id=brief_id):
-            found[role] = (*found.get(role, ()), summary_id)
-        return found
+        return {role: tuple(ids) for role, ids in self._lists("sources", id=brief_id).items()}
 
     def add_brief(
         self, conversation: Conversation, brief: StoredBrief, sources: Mapping[str, Sequence[str]], now: datetime
@@ -536,22 +526,18 @@ class Prompts(TableAccess):
 
     def add_evidence(self, conversation_id: int, fold: int, row: EvidenceRow, now: datetime) -> None:
         """Record evidence; deletes what was chosen before the newest fold, or for words that never came."""
-        found = {"conversation_id": conversation_id, "fold": fold, "message_id": row.message_id}
-        self._run("drop_older_evidence", found)
-        quotes = json.dumps([[q.message_id, q.start, q.end, round(q.score, 3), q.words] for q in row.quotes])
-        rest = {"after_id": row.after_id, "asked": row.asked, "tokens": row.tokens, "digest": row.digest}
-        self._run("add_evidence", found | rest | {"quotes": quotes, "at": state_time(now)})
+        values = row_values(row) | {"conversation_id": conversation_id, "fold": fold, "at": now}
+        quotes = [[q.message_id, q.start, q.end, round(q.score, 3), q.words] for q in row.quotes]
+        self._run("drop_older_evidence", values)
+        self._run("add_evidence", values | {"quotes": quotes})
 
     def add_receipt(
         self, conversation_id: int, tokens: int, capacity: int, detail: dict[str, Any], now: datetime
     ) -> None:
         """Record how a prompt was assembled."""
-        values = {"conversation_id": conversation_id, "tokens": tokens, "capacity": capacity}
         text = json.dumps(detail, ensure_ascii=False, separators=(",", ":"))
-        self._run("add_receipt", values | {"detail": text, "at": state_time(now)})
-        if self._db.last_id() % _TRIM_EVERY == 0:
-            oldest = state_time(now - RECEIPT_AGE)
-            self._run("trim_receipts", conversation_id=conversation_id, oldest=oldest, most=MOST_RECEIPTS)
+        if self._added("add_receipt", (conversation_id, now, tokens, capacity, text)) % _TRIM_EVERY == 0:
+            self._run("trim_receipts", (conversation_id, now - RECEIPT_AGE, MOST_RECEIPTS))
 
     def receipts(self, conversation_id: int, limit: int = MOST_RECEIPTS) -> list[PromptRecord]:
         """The newest receipts of a conversation, oldest first."""

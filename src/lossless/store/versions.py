@@ -15,7 +15,7 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import Sql, TableAccess, group_rows, load_queries, only
+from lossless.store.database import Sql, TableAccess, load_queries, only
 from lossless.store.messages import index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
@@ -122,7 +122,7 @@ class StoredWording:
 
 _INSERT_PART = load_queries("messages")["insert_part"]
 _BATCH = 500
-VERSION_COLUMNS = ("version_id", "digest", "lesser", "length", "base_id", "tokens", "at", "body")
+_VERSION_COLUMNS = ("digest", "lesser", "length", "tokens", "at", "body")
 #: `earlier`: a former current text; `lesser`: a host's reduction, which never was current.
 VersionKind = Literal["earlier", "lesser"]
 
@@ -242,19 +242,17 @@ class Versions(TableAccess):
 
     def _forget(self, message_id: int, role: Role, digest: bytes, fresh: StoredWording) -> None:
         """Remove the version whose text becomes the current one."""
-        known = self._row("known", message_id=message_id, digest=digest)
-        if known is None:
-            return
-        found = {row["version_id"]: row for row in self._version_rows([message_id])}
-        id_, version = known[0], found[known[0]]
-        based = [row for row in found.values() if row["base_id"] == id_]
-        if based and version["body"] is not None:
-            self._fill(based, role, StoredWording.from_body(version["body"], version["tokens"]), fresh)
-            self._run("base_on", {"message_id": message_id, "from": id_, "to": None})
-        self._remove(id_)
+        rows = self._version_rows([message_id])
+        for version in [row for row in rows if row["digest"] == digest]:
+            id_ = version["version_id"]
+            based = [row for row in rows if row["base_id"] == id_]
+            if based and version["body"] is not None:
+                self._fill(based, role, StoredWording.from_body(version["body"], version["tokens"]), fresh)
+                self._run("base_on", {"message_id": message_id, "from": id_, "to": None})
+            self._remove(id_)
 
     def _remove(self, version_id: int) -> None:
-        self._run("drop_index", version_id=version_id)
+        self._run("drop_index", (version_id,))
         self._run("remove", version_id=version_id)
 
     def _fill(self, based: Sequence[dict[str, Any]], role: Role, old: StoredWording, fresh: StoredWording) -> None:
@@ -269,24 +267,16 @@ class Versions(TableAccess):
         self, message_id: int, role: Role, wording: StoredWording, digest: bytes, current: StoredWording,
         kind: VersionKind, now: datetime,
     ) -> int | None:  # fmt: skip
-        begins = wording.begins(current, role)
-        row = self._row(
-            "add", message_id=message_id, digest=digest, lesser=kind == "lesser",
-            length=len(wording.content) if begins else None, tokens=wording.tokens, at=int(now.timestamp()),
-            body=None if begins else wording.body(),
-        )  # fmt: skip
-        if row is None:
-            return None
-        if not begins:
-            self._put_index(row[0], wording, role)
-        return int(row[0])
+        length, body = (len(wording.content), None) if wording.begins(current, role) else (None, wording.body())
+        values = (message_id, digest, kind == "lesser", length, wording.tokens, int(now.timestamp()), body)
+        version_id: int | None = self._value("add", values)
+        if version_id is not None and body is not None:
+            self._put_index(version_id, wording, role)
+        return version_id
 
     def _put_index(self, version_id: int, wording: StoredWording, role: Role) -> bool:
         text = indexed_text(wording.content, wording.message(role))
-        if not index_pieces(text):
-            return False
-        self._run("index", version_id=version_id, body=text, extra=extra_tokens(text))
-        return True
+        return bool(index_pieces(text)) and self._changed("index", (version_id, text, extra_tokens(text)))
 
     def _write(
         self, conversation: Conversation, message_id: int, new: NewMessage, fresh: StoredWording, old_tokens: int
@@ -352,8 +342,7 @@ class Versions(TableAccess):
 
     def digests(self, message_ids: Sequence[int]) -> dict[int, set[bytes]]:
         """The digests of the versions of some messages; those without any are skipped."""
-        found = group_rows(self._rows("digests", ids=message_ids), lambda digest: digest)
-        return {id_: set(digests) for id_, digests in found.items()}
+        return {id_: set(digests) for id_, digests in self._lists("digests", ids=message_ids).items()}
 
     def having(self, match: str, where: SearchScope, limit: int) -> list[int]:
         """Messages of a scope with a matching version, best first."""
@@ -361,12 +350,12 @@ class Versions(TableAccess):
 
     @property
     def any(self) -> bool:
-        return self._row("any") is not None
+        return self._any("any")
 
     @property
     def lacks_index(self) -> bool:
         """Whether there are versions and none is indexed, as in a file written for lossless-claw."""
-        return self._row("lacks_index") is not None
+        return self._any("lacks_index")
 
     def drop_gone(self, limit: int = _BATCH) -> int:
         """Remove up to so many index rows whose version is gone; returns how many. Needs a transaction."""
@@ -389,13 +378,13 @@ class Versions(TableAccess):
         role, _ = self._current(message_id)
         ids: dict[Any, int] = {}
         for one in values:
-            row = self._row("put", {name: one.get(name) for name in VERSION_COLUMNS} | {"message_id": message_id})
-            if row is None:
+            version_id = self._value("add", (message_id, *map(one.get, _VERSION_COLUMNS)))
+            if version_id is None:
                 continue
-            ids[one.get("version_id")] = row[0]
+            ids[one.get("version_id")] = version_id
             if one.get("body") is not None:
                 with suppress(ValueError):
-                    self._put_index(row[0], StoredWording.from_body(one["body"], one["tokens"]), role)
+                    self._put_index(version_id, StoredWording.from_body(one["body"], one["tokens"]), role)
         based = [
             (ids.get(one["base_id"], one["base_id"]), ids[one["version_id"]])
             for one in values

@@ -4,10 +4,9 @@ with everything that belongs to it.
 
 from __future__ import annotations
 
-import json
 import time
-from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import apsw
 
@@ -77,10 +76,9 @@ class ArchiveTotals:
     undated: int = 0
 
 
+RowWithText = TypeVar("RowWithText", MessageRow, SummaryRow)
 #: A preview has at most so many characters, each of at most four bytes.
 _BEGINNING = 1024
-#: All conversations. Ids are numbers, except in some read-only files, where they may be text.
-_ALL: dict[str, object] = {"first": -(2**63), "last": b""}
 #: More bytes than a text has.
 _WHOLE = 2**31 - 1
 
@@ -193,19 +191,26 @@ class Listings(TableAccess):
         self, limit: int, start: PageStart | None = None, *, by_message: bool = False, span: TimeRange | None = None
     ) -> Page[ConversationRow]:
         """Conversations by the time of their last change, or by that of their newest message; only those in `span`."""
-        which = _ALL | _behind(start) | asdict(span or TimeRange()) | {"by_message": by_message, "limit": limit + 1}
-        found = self._rows("conversation_page", which | {"within": self.within})
-        return Page(tuple(self._conversations(found[:limit])), _next(found, limit))
+        place = self._place(None, limit + 1, start, span) | {"by_message": by_message}
+        found = self._rows("conversation_page", place)
+        return Page(self._conversations(found[:limit]), _next(found, limit))
 
     def conversation(self, conversation_id: int) -> ConversationRow | None:
         """One conversation with its counts."""
-        which = conversation_range(conversation_id) | _behind(None) | asdict(TimeRange())
-        which |= {"by_message": False, "limit": 1, "within": self.within}
-        return next(iter(self._conversations(self._rows("conversation_page", which))), None)
+        place = self._place(conversation_id, 1) | {"by_message": False}
+        return next(iter(self._conversations(self._rows("conversation_page", place))), None)
 
-    def _conversations(self, found: Sequence[Row]) -> list[ConversationRow]:
+    def _conversations(self, found: Sequence[Row]) -> tuple[ConversationRow, ...]:
         page = [(id_, changed) for id_, _, changed in found]
-        return self._records(ConversationRow, "conversations", page=page)
+        return tuple(self._records(ConversationRow, "conversations", page=page))
+
+    def _place(
+        self, conversation_id: int | None, limit: int, start: PageStart | None = None, span: TimeRange | None = None
+    ) -> dict[str, object]:
+        """Where a page is: in one conversation or in all, after a row, within a time range."""
+        behind = {"from_at": start.at if start else None, "from_id": start.id if start else None}
+        place = conversation_range(conversation_id) | asdict(span or TimeRange()) | behind
+        return place | {"limit": limit, "within": self.within}
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
@@ -222,25 +227,21 @@ class Listings(TableAccess):
         span: TimeRange | None = None, whole: bool = False,
     ) -> Page[MessageRow]:  # fmt: skip
         """Messages of one conversation, newest first by seq, not by time."""
-        values = asdict(span or TimeRange()) | {"conversation_id": conversation_id, "limit": limit + 1}
-        values |= {"roles": roles or None, "from_id": start.id if start else None}
-        ids = self._column("message_page", values)
-        rows = self.messages_by_id(ids[:limit], whole=whole)
+        place = self._place(None, limit + 1, start, span) | {"conversation_id": conversation_id, "roles": roles or None}
+        ids = self._column("message_page", place)
+        rows = tuple(self.messages_by_id(ids[:limit], whole=whole))
         if len(ids) <= limit:
-            return Page(tuple(rows), None)
-        last = rows[-1]
-        return Page(tuple(rows), PageStart(state_time(last.created_at) if last.created_at else "", last.message_id))
+            return Page(rows, None)
+        at = rows[-1].created_at
+        return Page(rows, PageStart(state_time(at) if at else "", rows[-1].message_id))
 
     def messages_by_id(self, ids: Sequence[int], *, whole: bool = True) -> list[MessageRow]:
         """Messages in the given order; unknown ids are skipped."""
-        wanted = _wanted(ids, whole=whole)
-        tools = group_rows(self._rows("tools", wanted), column_text)
-        found = {}
-        for row in self._rows("messages", wanted):
-            content = column_text(row[7])
-            shown = content if whole else content[:_BEGINNING]
-            found[row[0]] = record_from_row(MessageRow, (*row[:7], tuple(tools.get(row[0], ())), shown))
-        return [found[id_] for id_ in ids if id_ in found]
+        return self._with_text(MessageRow, "messages", ids, whole=whole)
+
+    def _with_text(self, kind: type[RowWithText], query: str, ids: Sequence[Any], *, whole: bool) -> list[RowWithText]:
+        rows = self._records(kind, query, ids=ids, bytes=_WHOLE if whole else 4 * _BEGINNING)
+        return rows if whole else [replace(row, content=row.content[:_BEGINNING]) for row in rows]
 
     def tool_calls(self, conversation_id: int, tools: Sequence[str], limit: int) -> list[int]:
         """The messages with the newest calls of some tools, and their results, in order."""
@@ -268,43 +269,30 @@ class Listings(TableAccess):
         within: Collection[int] | None = None,
     ) -> Page[SummaryRow]:  # fmt: skip
         """A page of summaries of one conversation or of all (`within`), newest first; with `whole` their texts."""
-        values = conversation_range(conversation_id) | asdict(span or TimeRange()) | _behind(start)
-        shown = self.within if within is None else sorted(set(within))
-        values |= {"depth": depth, "kind": kind, "limit": limit + 1, "within": shown}
-        found = self._rows("summary_page", values)
+        place = self._place(conversation_id, limit + 1, start, span) | {"depth": depth, "kind": kind}
+        place |= {} if within is None else {"within": sorted(set(within))}
+        found = self._rows("summary_page", place)
         return Page(tuple(self.summaries_by_id([row[0] for row in found[:limit]], whole=whole)), _next(found, limit))
 
     def summaries_by_id(self, ids: Sequence[str], *, whole: bool = True) -> list[SummaryRow]:
         """Summaries in the given order; unknown ids are skipped."""
-        found = {}
-        for *row, raw in self._rows("summaries", _wanted(ids, whole=whole)):
-            content = column_text(raw)
-            found[row[0]] = record_from_row(SummaryRow, (*row, content if whole else content[:_BEGINNING]))
-        return [found[id_] for id_ in ids if id_ in found]
+        return self._with_text(SummaryRow, "summaries", ids, whole=whole)
 
     def counts(self) -> ArchiveCounts:
         return ArchiveCounts(*self._rows("counts")[0])
 
     def totals(self) -> ArchiveTotals:
         """All totals of status; reads the whole archive once."""
-        _, tokens, earliest, latest, undated = self._row("message_totals") or (0, 0, None, None, 0)
-        items, context_tokens = self._row("context_totals") or (0, 0)
-        pending, running, failed = self._row("maintenance_totals") or (0, 0, 0)
-        depths = tuple(self._records(DepthSizes, "depths", _ALL))
-        return ArchiveTotals(
-            self.counts(), tokens, column_time(earliest), column_time(latest), depths, items, context_tokens, pending,
-            running, failed, undated,
-        )  # fmt: skip
+        tokens, earliest, latest, *rest = self._rows("totals")[0]
+        times = column_time(earliest), column_time(latest)
+        return ArchiveTotals(self.counts(), tokens, *times, tuple(self.depths()), *rest)
 
     def liveness(self) -> IngestHealth:
         """Whether anything was lost in ingest."""
-        row = self._row("ingest_totals") or (0, 0, 0, 0, 0, None, 0, 0)
-        seen, stored, replayed, skipped, ambiguous, last, revised, likely = row
+        stored_at, compacted_at, *counts = self._rows("ingest_totals")[0]
         blocked = tuple((id_, column_time(at), reason) for id_, at, reason in self._rows("blocked"))
-        return IngestHealth(
-            column_time(last) or column_time(self._value("newest_row")), column_time(self._value("last_compacted")),
-            seen, stored, replayed, skipped, ambiguous, revised, likely, blocked, tuple(self._column("quarantined")),
-        )  # fmt: skip
+        times = column_time(stored_at), column_time(compacted_at)
+        return replace(IngestHealth(*times, *counts), blocked=blocked, quarantined=tuple(self._column("quarantined")))
 
     def size(self) -> tuple[int, int]:
         """Bytes of the database, and how many of them are free."""
@@ -340,7 +328,7 @@ class Listings(TableAccess):
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        rows = self._rows("telemetry", _ALL | {"limit": limit})
+        rows = self._rows("telemetry", conversation_range(None) | {"limit": limit})
         return [(row[0], record_from_row(CacheTelemetry, row[1:])) for row in rows]
 
     def context_count(self, conversation_id: int) -> int:
@@ -429,17 +417,9 @@ def _shown_value(name: str, raw: object) -> object:
     return column_text(raw) if isinstance(raw, bytes) else raw
 
 
-def _behind(start: PageStart | None) -> dict[str, object]:
-    return {"from_at": start.at if start else None, "from_id": start.id if start else None}
-
-
 def _next(found: Sequence[Row], limit: int) -> PageStart | None:
     """The start of the next page; one more row was read to know whether there is one."""
     return PageStart(found[limit - 1][1], found[limit - 1][0]) if len(found) > limit else None
-
-
-def _wanted(ids: Sequence[int | str], *, whole: bool) -> dict[str, object]:
-    return {"ids": json.dumps(ids), "bytes": _WHOLE if whole else 4 * _BEGINNING}
 
 
 #: Virtual-machine steps between two checks of the clock.

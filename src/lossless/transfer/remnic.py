@@ -80,7 +80,8 @@ def import_remnic(source: str | Path, archive: Archive, vault: Vault | None, opt
     if archive.redact is not None:
         return import_redacted(archive, vault, options, archive.redact, partial(import_remnic, source))
     with RemnicFile(place, read_only=True) as file, file.reading(), explain_bad_text(place):
-        merger = Merger(archive, files.PayloadCopier(vault), options, boundaries=not file.has("lcm_x_source_rows"))
+        is_plain = "lcm_x_source_rows" not in file.tables()
+        merger = Merger(archive, files.PayloadCopier(vault), options, boundaries=is_plain)
         sessions = file.sessions()
         by_name = options.sessions <= set(sessions)
         names = {session: {session} for session in sessions}

@@ -99,7 +99,7 @@ def apply_dissolve(parts: EngineParts, planned: DissolvePlan, backup: BackupMake
         work = step.check(planned, plan_dissolve(archive, summary_id, purge=planned.purge))
         operations = SurgeryWrites(archive)
         ids = tuple(item.id for item in work.items)
-        operations.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, step.now)
+        archive.context.replace_run(work.conversation_id, work.ordinal, work.ordinal, ids, step.now)
         archive.summaries.mark_pending_stale(work.conversation_id, work.ordinal, 2**62)
         former = [operations.purge(summary_id)] if work.purge else []
         change = ContextChange("dissolve", "dissolve", None, (summary_id,), ids, work.ordinal)
@@ -177,7 +177,7 @@ def apply_unfold(archive: Archive, planned: UnfoldPlan, now: datetime) -> Operat
     id_, step, operations = planned.conversation_id, common.Operation(archive, now), SurgeryWrites(archive)
     with archive.writing():
         again = step.check(planned, plan_unfold(archive, id_))
-        operations.replace_run(id_, again.first, again.last, again.added, now)
+        archive.context.replace_run(id_, again.first, again.last, again.added, now)
         archive.summaries.mark_pending_stale(id_, again.first, 2**62)
         # parents first; those that a brief or another summary uses stay
         former = [operations.purge(one) for one in reversed(again.summary_ids) if not operations.uses(one)]
@@ -276,7 +276,7 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
     match entry.action:
         case "fold":
             first, last = _place(archive, conversation_id, entry)
-            operations.replace_run(conversation_id, first, last, entry.removed, now)
+            archive.context.replace_run(conversation_id, first, last, entry.removed, now)
             id_ = str(entry.added[0])
             return [] if operations.uses(id_) else [operations.purge(id_)]
         case "dissolve":
@@ -284,7 +284,7 @@ def _undo_entry(archive: Archive, conversation_id: int, entry: LogEntry, now: da
                 operations.restore(was)
                 archive.summaries.mark_older(was.id, entry.id, now)
             first, last = _place(archive, conversation_id, entry)
-            operations.replace_run(conversation_id, first, last, entry.removed, now)
+            archive.context.replace_run(conversation_id, first, last, entry.removed, now)
             operations.recount(_summaries(entry.removed))
         case "rewrite" | "repair":
             former = operations.former(entry.id)

@@ -260,7 +260,7 @@ def apply_transplant(parts: EngineParts, planned: TransplantPlan, backup: Backup
         roots = tuple(ids[id_] for id_ in wanted)
         prompts, first = archive.context.preamble(work.target_id)
         head = first if first is not None else prompts[-1][0] + 1 if prompts else 0
-        operations.replace_run(work.target_id, head, head - 1, roots, now)
+        archive.context.replace_run(work.target_id, head, head - 1, roots, now)
         archive.summaries.mark_pending_stale(work.target_id, 0, 2**62)
         made = {"messages": [*places.values()], "summaries": [*ids.values()], "files": sorted(names.values())}
         change = ContextChange("transplant", "transplant", f"from {work.source_id}", (), roots, head)

@@ -4,7 +4,6 @@ columns, and written into an archive under free ids, indexed, in the caller's tr
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cache
@@ -178,17 +177,9 @@ class MessageKey(NamedTuple):
 
 def message_key(row: RowValues) -> MessageKey:
     """What identifies the message with these values of `KEY_COLUMNS`."""
-    identity = row["identity_hash"] or identity_hash(row["role"] or "", row["content"] or "")
-    return MessageKey(
-        row["message_id"],
-        row["seq"] or 0,
-        identity,
-        row["created_at"] or "",
-        row["transcript_entry_id"],
-        row["stable_event_key"],
-        row["token_count"] or 0,
-        row["role"] or "",
-    )
+    id_, seq, identity, at, entry_id, event_key, tokens, role, content = map(row.__getitem__, KEY_COLUMNS)
+    identity = identity or identity_hash(role or "", content or "")
+    return MessageKey(id_, seq or 0, identity, at or "", entry_id, event_key, tokens or 0, role or "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,9 +207,11 @@ class BundleReader(TableAccess):
     """Reads whole conversations from an open database."""
 
     queries = load_queries("bundles")
+    #: The messages that an archive of ours has in a context before older ones, and whether the reason is logged.
+    moved: Sql[[MessageId], dict[int, bool]] = Sql("pairs", "conversation_id")
 
     def __init__(self, database: Database) -> None:
-        self._db = database
+        super().__init__(database)
         tables = set(self._column("tables"))
         self._part_columns = set(self._column("part_columns")) or set(base_columns("message_parts"))
         #: Whether the file records contexts at all, and whether it has a context log, like our archives.
@@ -290,17 +283,11 @@ class BundleReader(TableAccess):
         """The summaries of all conversations, and those without one."""
         return self._linked(self._dicts("all_summaries"))
 
-    def moved(self, conversation_id: MessageId) -> dict[int, bool]:
-        """The messages that an archive of ours has in a context before older ones, and whether the reason is logged."""
-        return {id_: bool(logged) for id_, logged in self._rows("moved", conversation_id=conversation_id)}
-
     def _linked(self, rows: Iterable[RowValues]) -> list[RowValues]:
         found = list(map(fit_row, rows))
-        ids = {"ids": json.dumps([summary["summary_id"] for summary in found])}
-        messages, sources = (
-            group_rows(self._rows(query, ids), lambda linked: fit_value("message_id", linked))
-            for query in ("message_links", "source_links")
-        )
+        ids = {"ids": [summary["summary_id"] for summary in found]}
+        links = (self._rows(query, ids) for query in ("message_links", "source_links"))
+        messages, sources = (group_rows(rows, lambda linked: fit_value("message_id", linked)) for rows in links)
         stale = group_rows(self._rows("stale", ids), lambda message_id, at: [message_id, at])
         for summary in found:
             if marks := stale.get(summary["summary_id"]):
@@ -370,6 +357,8 @@ class BundleWriter(BundleReader):
     #: What is pinned: a message, or a text.
     pinned: Sql[[int], list[tuple[int | None, str | None]]] = Sql("rows", "conversation_id")
     next_places: Sql[[int], tuple[int, int]] = Sql("row", "conversation_id", "next_message")
+    #: Remove messages from log entries whose message numbers are wrong here; the entries keep the reason.
+    forget_messages: Sql[[int, str], None] = Sql("run", "conversation_id reason")
 
     def __init__(self, archive: Archive) -> None:
         super().__init__(archive.database)
@@ -377,11 +366,9 @@ class BundleWriter(BundleReader):
 
     def is_free(self, conversation_id: object, message_ids: Sequence[object]) -> bool:
         """Whether a conversation can have these numbers here."""
-        if not isinstance(conversation_id, int) or not all(isinstance(id_, int) for id_ in message_ids):
+        if not all(isinstance(id_, int) for id_ in (conversation_id, *message_ids)):
             return False
-        if self._row("conversation_there", conversation_id=conversation_id):
-            return False
-        return self._count("taken_messages", ids=message_ids) == 0
+        return not self._any("taken_numbers", conversation_id=conversation_id, ids=message_ids)
 
     def taken(self, what: str, ids: Iterable[str]) -> dict[str, int]:
         """Which `summaries`, `files` or `briefs` exist, and in which conversation."""
@@ -422,8 +409,7 @@ class BundleWriter(BundleReader):
             if versions := message.get("versions"):
                 self._archive.versions.put(message["message_id"], versions)
         self._archive.index.add_texts(zip([message["message_id"] for message in messages], texts, strict=True))
-        if "messages_fts" in self._archive.index.upstream:
-            self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
+        self._archive.index.add_upstream((message["message_id"], message["content"]) for message in messages)
 
     def _name_parts(self, session_id: str, messages: Sequence[RowValues]) -> list[list[RowValues]]:
         """The parts of each message under ids that are free here."""
@@ -458,7 +444,7 @@ class BundleWriter(BundleReader):
         insert_rows(self._db, table, rows)
 
     def lacks_pruned(self, row: RowValues) -> bool:
-        return self._row("pruned_there", row) is None
+        return not self._any("pruned_there", row)
 
     def put_pruned(self, rows: Sequence[RowValues]) -> None:
         """Add the remains of deleted conversations, under their numbers where these are free."""
@@ -477,10 +463,6 @@ class BundleWriter(BundleReader):
     def rely(self, forks: Sequence[tuple[int, int]]) -> None:
         """Record that forks depend on other conversations for their older history."""
         self._run_many("rely", forks)
-
-    def forget_messages(self, conversation_id: int, reason: str) -> None:
-        """Remove messages from log entries whose message numbers are wrong here; the entries keep the reason."""
-        self._run("forget_messages", conversation_id=conversation_id, detail=json.dumps({"lost": reason}))
 
 
 def reserve_conversation_ids(database: Database) -> None:

@@ -18,6 +18,7 @@ from lossless.store import bundles, migrate
 from lossless.store.archive import Archive
 from lossless.store.database import (
     Database,
+    Sql,
     TableAccess,
     column_text,
     group_dicts,
@@ -88,13 +89,9 @@ def opencode_sessions(path: Path) -> list[tuple[str, int, int]]:
 def opencode_messages(path: Path, session_id: str) -> list[tuple[str, str, list[tuple[str, str]]]]:
     """The messages of a session as id and JSON, each with its parts, oldest first."""
     with _foreign_file(path) as database, database.snapshot():
-        rows, messages = (
-            [
-                tuple(map(column_text, row))
-                for row in database.rows(_OPENCODE_QUERIES[query], {"session_id": session_id})
-            ]
-            for query in ("parts", "messages")
-        )  # SQLite keeps a value of any kind in any column
+        queries = (_OPENCODE_QUERIES[name] for name in ("parts", "messages"))
+        found = (database.rows(query, {"session_id": session_id}) for query in queries)
+        rows, messages = ([tuple(map(column_text, row)) for row in some] for some in found)  # of any type
         parts = group_rows(rows, lambda id_, data: (id_, data))
         return [(id_, data, parts[id_]) for id_, data in messages]
 
@@ -193,7 +190,7 @@ class ClawFile(TableAccess):
                     for message in page for part in message["parts"]]  # fmt: skip
             bundles.insert_rows(self._db, "message_parts", rows)
             texts = [(message["message_id"], _indexed(message["content"])) for message in page]
-            self._run_many("upstream_message", [row for row in texts if row[1].strip()])
+            self._run_many("add.messages_fts", [row for row in texts if row[1].strip()])
             parts += len(rows)
             if self._ours:
                 extras = [message for message in page if message["fingerprint"] is not None]
@@ -201,9 +198,8 @@ class ClawFile(TableAccess):
                 versions = [one | {"message_id": row["message_id"]} for row in page for one in row.get("versions", ())]
                 bundles.insert_rows(self._db, "message_versions", versions)
         bundles.insert_summaries(self._db, mine["conversation_id"], bundle.summaries)
-        for one in bundle.summaries:
-            for query in ("upstream_summary", "upstream_summary_cjk"):
-                self._run(query, summary_id=one["summary_id"], content=one["content"])
+        for table in ("summaries_fts", "summaries_fts_cjk"):
+            self._run_many(f"add.{table}", [(one["summary_id"], one["content"]) for one in bundle.summaries])
         tables = {"context_items": bundle.context} | bundle.tables | {"large_files": list(files)}
         tables["stale_summaries"] = bundles.stale_rows(bundle.summaries)
         for table in ("context_items", *bundles.SIDE_TABLES):
@@ -250,25 +246,37 @@ class RemnicFile(TableAccess):
     """A Remnic database. When it does not exist and is only read, an empty one in memory is used."""
 
     queries = load_queries("remnic")
+    #: The tables of the file that are Remnic's, or ours next to them.
+    tables: Sql[[], frozenset[str]] = Sql("set")
+    next_message: Sql[[], int] = Sql("count")
+    #: How many messages each session has, in the order of the sessions.
+    sessions: Sql[[], dict[str, int]] = Sql("pairs")
+    #: How many real compactions of these sessions are recorded; import boundaries do not count.
+    events: Sql[[Iterable[str]], int] = Sql("count", "sessions")
 
     def __init__(self, path: str | Path, *, read_only: bool = False) -> None:
         place = expand_path(path).absolute()
-        is_there = place.exists()
         try:
             if not read_only:
                 make_private_folder(place.parent)
         except OSError as error:
             raise ArchiveDenied(f"{str(place.parent)!r} cannot be used: {error.strerror}") from error
-        memory = read_only and not is_there
-        self._db = Database(":memory:" if memory else str(place), read_only=read_only and is_there)
-        if memory:
+        if read_only and not place.exists():
+            self._db = Database(":memory:")
             self.create(with_ours=True)
+            return
+        self._db = Database(str(place), read_only=read_only)
+        if read_only:
+            self._db.prepare = migrate.temporary_tables(_REMNIC_QUERIES.values(), self.tables())
+            self._db.reconnect()
 
     def create(self, *, with_ours: bool) -> None:
-        """Create missing tables, and ours next to Remnic's if requested."""
+        """Create missing tables, and ours next to Remnic's if requested; else ours are there, but not in the file."""
         for name, sql in _REMNIC_QUERIES.items():
             if name.startswith(("create.", "beside.") if with_ours else "create."):
                 self._db.run(sql)
+        for sql in migrate.temporary_tables(_REMNIC_QUERIES.values(), self.tables()):
+            self._db.run(sql)
         self._run("set_meta", key="schema_version", value=REMNIC_SCHEMA_VERSION)
 
     def check(self) -> None:
@@ -277,30 +285,18 @@ class RemnicFile(TableAccess):
         if there and not there & {"lcm_messages", "lcm_meta"}:
             raise NotAnArchive(f"{self._db.path!r} is a database of another program, not Remnic's; nothing was written")
 
-    def has(self, table: str) -> bool:
-        return table in set(self._column("tables"))
-
     def session_progress(self, session_id: str) -> RemnicSession:
         """How far a session has been imported."""
-        if not self.has("lcm_messages"):
-            return -1, {}, False
-        place = {"session_id": session_id}
-        newest, *_ = self._row("extent", place) or (-1,)
+        place = {"session_id": session_id, "key": f"{_BOUNDARY}{session_id}"}
         known = {f"{conversation}|{seq}": (id_, turn) for conversation, seq, id_, turn in self._rows("imported", place)}
-        marked = self._row("meta", key=f"{_BOUNDARY}{session_id}") is not None
-        return newest, known, marked or self._row("has_boundary", place) is not None
+        return self._rows("extent", place)[0][0], known, self._any("has_boundary", place)
 
     def nodes_there(self, ids: Iterable[str]) -> dict[str, tuple[str, str | None]]:
         """Summaries by id: their session, and their parent."""
-        if not self.has("lcm_summary_nodes"):
-            return {}
         return {id_: (session, parent) for id_, session, parent in self._rows("nodes_there", ids=ids)}
 
     def parts_there(self, message_ids: Iterable[int]) -> set[tuple[int, int]]:
-        return set() if not self.has("lcm_message_parts") else set(self._rows("parts_there", ids=message_ids))
-
-    def next_message(self) -> int:
-        return (self._count("next_message") if self.has("lcm_messages") else 0) or 1
+        return set(self._rows("parts_there", ids=message_ids))
 
     def add_messages(self, rows: Sequence[tuple[object, ...]], parts: Sequence[tuple[object, ...]]) -> None:
         """Add messages and parts; the caller updates the index at the end."""
@@ -322,7 +318,7 @@ class RemnicFile(TableAccess):
 
     def add_boundary(self, session_id: str, at: str) -> None:
         """Record that a session was imported up to here."""
-        newest, tokens, _ = self._row("extent", session_id=session_id) or (-1, 0, 0)
+        newest, tokens = self._rows("extent", session_id=session_id)[0]
         self._run("add_event", session_id=session_id, fired_at=at, msg_before=newest + 1, tokens=tokens)
         self._run("set_meta", key=f"{_BOUNDARY}{session_id}", value=str(newest + 1))
 
@@ -336,58 +332,38 @@ class RemnicFile(TableAccess):
         self._run_many("put_edge", edges)
         self._run_many("put_summary_message", messages)
 
-    def sessions(self) -> dict[str, int]:
-        found: dict[str, int] = dict(self._rows("sessions"))
-        for (session,) in self._rows("node_sessions"):
-            found.setdefault(session, 0)
-        return found
-
     def rows(self, session_id: str) -> list[bundles.RowValues]:
         """Id, turn, role, tokens, time and metadata of the messages of a session, in order."""
         return [_row(row) for row in self._dicts("session_rows", session_id=session_id)]
 
     def texts_and_parts(self, ids: Sequence[int]) -> Iterator[list[tuple[int, str, list[bundles.RowValues]]]]:
         """Text and parts of messages, in batches, in the given order."""
-        has_parts = self.has("lcm_message_parts")
         for start in range(0, len(ids), _PAGE):
             some = ids[start : start + _PAGE]
-            values = {"ids": some}
-            contents = {id_: column_text(content) for id_, content in self._rows("contents", values)}
-            parts = group_dicts(map(_row, self._dicts("parts_of", values) if has_parts else []), "message_id")
+            contents = {id_: column_text(content) for id_, content in self._rows("contents", ids=some)}
+            parts = group_dicts(map(_row, self._dicts("parts_of", ids=some)), "message_id")
             yield [(id_, contents[id_], parts[id_]) for id_ in some]
 
     def nodes(self, session_id: str) -> list[bundles.RowValues]:
         """The summaries of a session, shallowest first, with exact sources and messages where known."""
         found = [_row(row) for row in self._dicts("session_nodes", session_id=session_id)]
         ids = [node["id"] for node in found]
-        edges = self._links("edges", "lcm_x_edges", ids)
-        messages = self._links("summary_messages", "lcm_x_summary_messages", ids)
+        edges, messages = self._lists("edges", ids=ids), self._lists("summary_messages", ids=ids)
         for node in found:
             node["sources"], node["messages"] = edges.get(node["id"]), messages.get(node["id"])
         return found
 
-    def _links(self, query: str, table: str, ids: list[str]) -> dict[str, list[Any]]:
-        return dict(group_rows(self._rows(query, ids=ids), lambda linked: linked)) if self.has(table) else {}
-
     def source_rows(self, conversation_id: str) -> dict[str, list[tuple[str, bundles.RowValues]]]:
         """The additional rows of a conversation, by kind, each with its id."""
         found: defaultdict[str, list[tuple[str, bundles.RowValues]]] = defaultdict(list)
-        if self.has("lcm_x_source_rows"):
-            for kind, id_, value in self._rows("source_rows", conversation_id=conversation_id):
-                try:
-                    row = json.loads(value)
-                except (ValueError, TypeError, RecursionError) as error:
-                    raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is not JSON") from error
-                if isinstance(row, dict):
-                    found[kind].append((str(id_), row))
+        for kind, id_, value in self._rows("source_rows", conversation_id=conversation_id):
+            try:
+                row = json.loads(value)
+            except (ValueError, TypeError, RecursionError) as error:
+                raise ArchiveCorrupt(f"a row of lcm_x_source_rows ({kind} {id_}) is not JSON") from error
+            if isinstance(row, dict):
+                found[kind].append((str(id_), row))
         return dict(found)
-
-    def events(self, sessions: Iterable[str]) -> int:
-        """How many real compactions of these sessions are recorded; import boundaries do not count."""
-        if not self.has("lcm_compaction_events"):
-            return 0
-        wanted = set(sessions)
-        return sum(count - (equal or 0) for session, count, equal in self._rows("events") if session in wanted)
 
 
 def _row(values: dict[str, Any]) -> bundles.RowValues:

@@ -16,7 +16,7 @@ from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
 from lossless.model.masking import FORGOTTEN
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
-from lossless.store.conversations import TranscriptRecords, pack_record
+from lossless.store.conversations import TranscriptRecords, pack_record, unpack_record
 from lossless.store.database import (
     PASSAGE_BASE,
     Database,
@@ -139,23 +139,13 @@ class ArchiveRemover(TableAccess):
         indexes = ("unindex_messages", "unindex_versions", "unindex_summaries", *self._column("search_tables"))
         for name in (*indexes, "forget_spending", "drop_leases", "drop_grants", "drop_parents"):
             self._run(name, ids)
-        for table, column, owner in self.dependents():
+        for table, column, owner in self._rows("dependents", tables=[*_LAST, *KEPT_TABLES]):
             inner = _OURS if owner is None else f"(SELECT {column} FROM {owner} WHERE conversation_id IN {_OURS})"
             self._db.run(f'DELETE FROM "{table}" WHERE {column} IN {inner}', ids)
         for table in _LAST:
             self._db.run(f"DELETE FROM {table} WHERE conversation_id IN {_OURS}", ids)
         for n, _, _ in lent:
             self._db.run(f'DROP INDEX "lossless_prune_{n}"')
-
-    def dependents(self) -> list[tuple[str, str, str | None]]:
-        """Tables whose rows are deleted first: table, column, and the table with the conversation (None: its own)."""
-        with_number = self._column("tables_with", column="conversation_id")
-        own = [table for table in with_number if table not in {*_LAST, *KEPT_TABLES}]
-        links: list[tuple[str, str, str | None]] = []
-        for column, owner in (("message_id", "messages"), ("summary_id", "summaries")):
-            tables = self._column("tables_with", column=column)
-            links += [(table, column, owner) for table in tables if table not in {*own, *_LAST}]
-        return [*links, *((table, "conversation_id", None) for table in own)]
 
     def give_back(self) -> str | None:
         """Vacuum the file; returns why that was not possible, or None."""
@@ -218,25 +208,22 @@ class ArchiveRemover(TableAccess):
                     if name in names:
                         yield table, f"{table}.{name}: it is an identifier there"
                         continue
-                    if not dry_run:
-                        update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
-                        self._db.run(update, [fresh, *row[: len(keys)]])
-                    is_done = dry_run or self._db.changes() > 0
+                    update = f'UPDATE OR IGNORE "{table}" SET "{name}" = ? WHERE {where}'
+                    is_done = dry_run or self._db.changed(update, [fresh, *row[: len(keys)]])
                     yield table, None if is_done else f"{table}.{name}: its table does not allow another text"
 
     def rewrite_records(self, change: Callable[[Json], Json], *, dry_run: bool = False) -> int:
         """Apply `change` to records of transcripts; returns how many changed."""
         count = 0
         for conversation_id, key, _, stored in self._rows("records"):
-            record = json.loads(zlib.decompress(stored).decode("utf-8", "surrogatepass"))
+            record = unpack_record(stored)
             made = change(record)
             if made is not record:
                 count += 1
                 packed, digest = pack_record(made)
                 fresh = digest if key.startswith(GENERATED_ID_PREFIX) else key
-                values = {"conversation_id": conversation_id, "key": key, "record": packed, "fresh": fresh}
                 if not dry_run:
-                    self._run("set_record", values)
+                    self._run("set_record", conversation_id=conversation_id, key=key, record=packed, fresh=fresh)
         return count
 
     def empty_beside(self, conversation_ids: Sequence[int], summary_ids: Sequence[str], *, titles: bool) -> None:

@@ -17,7 +17,6 @@ import apsw
 from lossless.errors import ArchiveCorrupt, ArchiveError
 from lossless.model.identity import file_id
 from lossless.model.search_text import extra_tokens, index_text_of
-from lossless.model.times import state_time
 from lossless.store import migrate
 from lossless.store.database import (
     PASSAGE_BASE,
@@ -251,6 +250,16 @@ class VerifyReads(TableAccess):
     close_debt: Sql[[int, int, str, datetime], bool] = Sql("changed", "conversation_id revision reason now")
     #: Conversations with rows that older engines stored twice: how many, and the ids of the first and the last.
     duplicates: Sql[[], list[tuple[int, int, int, int]]] = Sql("rows")
+    #: Whether any of some missing messages (`msg#…`) has left traces: then its text is lost.
+    were_here: Sql[[Sequence[str]], bool] = Sql("any", "items")
+    #: Whether the log has the folds of all of these summaries.
+    is_folded: Sql[[Sequence[str]], bool] = Sql("any", "ids")
+    #: Context items without a message or summary: conversation, ordinal, item.
+    hanging: Sql[[], list[tuple[int, int, str]]] = Sql("rows")
+    #: Rows with broken references: table, and the referenced table.
+    broken_references: Sql[[], list[tuple[str, str]]] = Sql("rows")
+    #: SQLite's version.
+    sqlite: Sql[[], str] = Sql("value")
     #: The version of our tables in the file; None without them.
     schema: Sql[[], int | None] = Sql("value")
 
@@ -430,26 +439,20 @@ class VerifyReads(TableAccess):
 
     def damaged_indexes(self) -> tuple[str, ...]:
         """Our full-text tables that are damaged, or that do not find their rows; quick, based on samples."""
+        return tuple(table for table in ("message_index", "summary_index", "version_index") if self._is_damaged(table))
 
-        def is_found(table: str, rowid: int, text: str) -> bool:
-            words = sorted({word.lower() for word in _WORD.findall(text)})  # alphabetical, as in an index
-            return all(self._has(table, rowid, word) for word in words[:: max(1, len(words) // _WORDS)][:_WORDS])
-
-        damaged = []
-        for table in ("message_index", "summary_index", "version_index"):
-            try:
-                is_whole = all(text == "ok" for (text,) in self._rows(f"{table}_integrity"))
-                if not is_whole or not all(is_found(table, *sample) for sample in self._samples(table)):
-                    damaged.append(table)
-            except ArchiveCorrupt:
-                damaged.append(table)
-        return tuple(damaged)
+    def _is_damaged(self, table: str) -> bool:
+        try:
+            is_whole = self._column(f"{table}_integrity") == ["ok"]
+            return not is_whole or not all(self._has(table, rowid, word) for rowid, word in self._samples(table))
+        except ArchiveCorrupt:
+            return True
 
     def _has(self, table: str, rowid: int, word: str) -> bool:
-        return self._row(f"{table}_has", rowid=rowid, match=f'body: "{word}"') is not None
+        return self._any(f"{table}_has", rowid=rowid, match=f'body: "{word}"')
 
     def _samples(self, table: str) -> Iterator[tuple[int, str]]:
-        """Index rows with known text, each with that text."""
+        """Index rows with known text, each with some words of that."""
         first, last = self._row(f"{table}_span") or (None, None)
         if first is None or last is None:
             return
@@ -459,7 +462,9 @@ class VerifyReads(TableAccess):
                 continue
             text = index_text_of(row[1]) if table == "message_index" else row[1]
             if row[2][:8] == index_digest(text) and (pieces := index_pieces(text)):
-                yield row[0], pieces[0][1] if table == "message_index" else text
+                text = pieces[0][1] if table == "message_index" else text
+                words = sorted({word.lower() for word in _WORD.findall(text)})  # alphabetical, as in an index
+                yield from ((row[0], word) for word in words[:: max(1, len(words) // _WORDS)][:_WORDS])
 
     def suspects(self, conversation_id: int | None = None) -> list[tuple[str, int, str, str]]:
         """Summaries that may be broken, shallowest first: id, conversation, text, model."""
@@ -474,23 +479,12 @@ class VerifyReads(TableAccess):
         gone = self._rows("gone_from_archive", place)
         texts = self._rows("summary_texts")
         stale = tuple(id_ for id_, content, known, is_there in texts if not is_there or known != index_digest(content))
+        lacking, emptied = SearchIndex(self._db).upstream_lost(), SearchIndex(self._db).emptied_upstream()
         return IndexDrift(
             messages, summaries, lost[0][1] if lost else 0, gone[0][1] if gone else 0,
             tuple(row[0] for row in lost), tuple(row[0] for row in gone), stale, self._count("gone_summaries"),
-            SearchIndex(self._db).count_upstream_lost(), SearchIndex(self._db).emptied_upstream(),
+            sum(len(rows) for _, rows in lacking), emptied,
         )  # fmt: skip
-
-    def were_here(self, items: list[str]) -> bool:
-        """Whether any of some missing messages has left traces: then its text is lost."""
-        ids = json.dumps([int(item.removeprefix("msg#")) for item in items if item.removeprefix("msg#").isdigit()])
-        return self._row("left_behind", ids=ids) is not None
-
-    def is_folded(self, summary_ids: list[str]) -> bool:
-        return self._value("folded", ids=summary_ids) == len(summary_ids)
-
-    def hanging(self) -> list[tuple[int, int, str]]:
-        """Context items without a message or summary: conversation, ordinal, item."""
-        return [(owner, ordinal, column_text(item)) for owner, ordinal, item in self._rows("hanging")]
 
     def cycle(self) -> list[str]:
         """Summaries that are, through their sources, made of themselves; none in a valid archive."""
@@ -505,16 +499,9 @@ class VerifyReads(TableAccess):
 
     def open_breakers(self, now: datetime) -> list[tuple[str, int, datetime | None]]:
         """Models with an open breaker: key, failures, until when."""
-        found = self._rows("open_breakers", now=state_time(now))
+        found = self._rows("open_breakers", now=now)
         return [(key, failures, column_time(until)) for key, failures, until in found]
-
-    def sqlite(self) -> str:
-        return str(self._value("sqlite") or "")
 
     def matching(self, filter_id: str, now: datetime, silence: timedelta) -> list[int]:
         """The conversations that a filter of `doctor clean` selects; open ones only when inactive for a while."""
-        return self._column(filter_id, now=state_time(now), silent_since=state_time(now - silence))
-
-    def broken_references(self) -> list[tuple[str, str]]:
-        """Rows with broken references: table, and the referenced table."""
-        return [(row[0], row[2]) for row in self._rows("references")]
+        return self._column(filter_id, now=now, silent_since=now - silence)

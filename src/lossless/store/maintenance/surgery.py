@@ -86,6 +86,10 @@ class SurgeryWrites(TableAccess):
     below: Sql[[Iterable[str]], list[str]] = Sql("column", "ids")
     #: Every summary of a conversation, shallowest first, then by time.
     all_of: Sql[[int], list[str]] = Sql("column", "conversation_id", "of_conversation")
+    #: The summaries of the same depth just before one, oldest first.
+    before: Sql[[str, int], list[str]] = Sql("column", "id limit")
+    #: The conversation of a brief.
+    brief_owner: Sql[[str], int | None] = Sql("value", "id")
     #: The tokens of a summary's sources in a context.
     source_tokens: Sql[[str], int] = Sql("count", "id")
     #: Log entry and target of each merge of a conversation, newest first.
@@ -167,41 +171,18 @@ class SurgeryWrites(TableAccess):
             self._run("recount_leaf", id=id_)
             self._run("recount_condensed", id=id_)
 
-    def before(self, summary_id: str, limit: int) -> list[str]:
-        """The summaries of the same depth just before one, oldest first."""
-        return self._column("before", id=summary_id, limit=limit)[::-1]
-
     def purge(self, summary_id: str) -> FormerSummary:
         """Delete an unused summary; returns its state. Its sources stay."""
         was = self.state(summary_id)
         if users := self.uses(summary_id):
             raise Stale(f"summary {summary_id!r} is still needed: {', '.join(users)}")
-        links = ("drop_index_row", "drop_extras", "drop_message_links", "drop_source_links", "drop_brief_links")
-        for query in (*links, "drop_summary"):
-            self._run(query, id=summary_id)
+        self._run_all("purge.", id=summary_id)
         self._index.drop_upstream_summary(summary_id)
         return was
 
     def visible(self, conversation_id: int, items: Sequence[int | str]) -> tuple[int | str, ...]:
         """The items among these that are not hidden, in order: they may return to the context."""
-        hidden = set(self._column("hidden_among", conversation_id=conversation_id, items=items))
-        return tuple(item for item in items if item not in hidden)
-
-    def replace_run(
-        self, conversation_id: int, first: int, last: int, items: Sequence[int | str], now: datetime
-    ) -> None:
-        """Replace a run of ordinals by items; later items move up when more space is needed."""
-        self._run("take_out", conversation_id=conversation_id, first=first, last=last)
-        following: int | None = self._value("next_after", conversation_id=conversation_id, ordinal=first)
-        if following is not None and (shift := first + len(items) - following) > 0:
-            self._run("shift_from", conversation_id=conversation_id, ordinal=following, by=shift)
-            self._run("shift_back", conversation_id=conversation_id)
-        for n, item in enumerate(items):
-            self._archive.context.put(conversation_id, first + n, item, now)
-        self._run("forget_tokens", conversation_id=conversation_id)
-
-    def brief_owner(self, id_: str) -> int | None:
-        return next((int(owner) for _, owner, *_ in self._rows("briefs", ids=[id_])), None)
+        return tuple(self._column("visible", conversation_id=conversation_id, items=items))
 
     def wrong_contexts(self) -> list[int]:
         """Conversations whose context has wrong content or order."""
@@ -267,12 +248,11 @@ class SurgeryWrites(TableAccess):
         """Remove the host's ids from messages where others have the same; returns them."""
         values = {"source": source_id, "others": other_ids}
         clashing = [list(row) for row in self._rows("clashing_ids", values)]
-        self._run_many("clear_ids", [{"message_id": row[0]} for row in clashing])
+        self.set_ids([(row[0], None, None) for row in clashing])
         return clashing
 
-    def set_ids(self, rows: Sequence[Sequence[Any]]) -> None:
-        values = [{"message_id": id_, "entry_id": entry, "event_key": event} for id_, entry, event in rows]
-        self._run_many("set_ids", values)
+    def set_ids(self, rows: Iterable[Sequence[Any]]) -> None:
+        self._run_many("set_ids", rows)
 
     def shift(self, conversation_id: int, by: int) -> None:
         """Increase the seqs of a conversation's messages by `by`, and all references to them."""
@@ -296,27 +276,18 @@ class SurgeryWrites(TableAccess):
 
     def drop_states(self, conversation_id: int) -> None:
         """Delete state that was kept for the next turn of a conversation."""
-        for name in self.queries:
-            if name.startswith("state."):
-                self._run(name, conversation_id=conversation_id)
+        self._run_all("state.", conversation_id=conversation_id)
 
     def files_of(self, message_ids: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The files of messages: payloads that were moved out, or copies of their text."""
-        found: dict[int, tuple[str, ...]] = {}
-        for id_, text in self._rows("files_of_messages", ids=message_ids):
-            found[id_] = tuple(dict.fromkeys((*found.get(id_, ()), *file_ids_in(text))))
-        return found
+        return {id_: file_ids_in(*texts) for id_, texts in self._lists("files_of_messages", ids=message_ids).items()}
 
     def copy_messages(self, conversation_id: int, message_ids: Sequence[int]) -> dict[int, int]:
         """Copy messages with their parts to free seqs from 1 on; not in a context yet. Hidden ones stay hidden."""
         first: int = self._value("next_id") or 1
-        triples = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
-        places = {"places": triples}
-        self._run("copy_messages", places | {"conversation_id": conversation_id})
-        self._run("copy_parts", places)
-        self._run("copy_extras", places)
-        self._run("copy_hidden", places | {"conversation_id": conversation_id})
-        return {old: new for old, new, _ in triples}
+        places = [(old, first + n, 1 + n) for n, old in enumerate(message_ids)]
+        self._run_all("copy_", places=places, conversation_id=conversation_id)
+        return {old: new for old, new, _ in places}
 
     def index_copies(self, message_ids: Sequence[int]) -> None:
         for start in range(0, len(message_ids), _PAGE):
@@ -346,7 +317,7 @@ class SurgeryWrites(TableAccess):
         for id_ in message_ids:
             self._index.drop_message(id_)
         if "messages_fts" in self._index.upstream:
-            self._run_many("delete_upstream_message", [{"id": id_} for id_ in message_ids])
+            self._run("delete_upstream_messages", ids=message_ids)
         if TrigramIndex(self._db).is_there:
             self._run("delete_trigrams", ids=message_ids)
         self._run("lend_index")

@@ -1,7 +1,7 @@
 -- The conversations of briefs and of merges, and what else uses copies.
 
--- name: briefs
-SELECT brief_id, conversation_id FROM focus_briefs WHERE brief_id IN (SELECT value FROM json_each(:ids));
+-- name: brief_owner
+SELECT conversation_id FROM focus_briefs WHERE brief_id = :id;
 
 -- name: merges_of
 -- The merges of a conversation, newest first, including undone ones.

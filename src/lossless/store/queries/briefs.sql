@@ -27,7 +27,7 @@ SELECT brief_id, conversation_id, prompt, content, status, token_count, target_t
   FROM focus_briefs WHERE conversation_id = :conversation_id ORDER BY created_at DESC, rowid DESC LIMIT :limit;
 
 -- name: sources
-SELECT summary_id, role FROM focus_brief_sources WHERE brief_id = :id ORDER BY role, ordinal;
+SELECT role, summary_id FROM focus_brief_sources WHERE brief_id = :id ORDER BY role, ordinal;
 
 -- name: since
 -- Messages stored after a brief, their tokens, and summaries made since. A brief of another program says only which messages

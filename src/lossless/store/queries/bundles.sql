@@ -64,7 +64,7 @@ SELECT count(*) FROM context_log WHERE log_id IN (SELECT value FROM json_each(:i
 SELECT count(*) FROM pins WHERE pin_id IN (SELECT value FROM json_each(:ids));
 
 -- name: forget_messages
-UPDATE context_log SET detail = iif(action = 'undo', detail, :detail),
+UPDATE context_log SET detail = iif(action = 'undo', detail, json_object('lost', :reason)),
        removed = (SELECT json_group_array(value) FROM json_each(removed) WHERE type = 'text'),
        added = (SELECT json_group_array(value) FROM json_each(added) WHERE type = 'text')
  WHERE conversation_id = :conversation_id;
@@ -83,11 +83,13 @@ SELECT conversation_id, session_id, session_key, created_at FROM conversations
 -- name: is_active
 SELECT conversation_id FROM conversations WHERE session_key = :session_key AND active = 1;
 
--- name: conversation_there
+-- name: taken_numbers
 -- The number of a permanently deleted conversation is not reused.
 SELECT 1 FROM conversations WHERE conversation_id = :conversation_id
 UNION ALL
-SELECT 1 FROM pruned_histories WHERE number = :conversation_id;
+SELECT 1 FROM pruned_histories WHERE number = :conversation_id
+UNION ALL
+SELECT 1 FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids)) LIMIT 1;
 
 -- name: pruned
 SELECT * FROM pruned_histories ORDER BY number;
@@ -112,9 +114,6 @@ UPDATE sqlite_sequence SET seq = max(seq, coalesce((SELECT max(number) FROM prun
 
 -- name: rely
 INSERT OR IGNORE INTO fork_sources (conversation_id, source_id) VALUES (?, ?);
-
--- name: taken_messages
-SELECT count(*) FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: taken_parts
 SELECT part_id FROM message_parts WHERE part_id IN (SELECT value FROM json_each(:ids));

@@ -44,6 +44,9 @@ SELECT count(*), count(summary_id) FROM context_items WHERE conversation_id = :c
 -- Remove a folded run from the context. The messages themselves stay.
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
 
+-- name: next_after
+SELECT min(ordinal) FROM context_items WHERE conversation_id = :conversation_id AND ordinal >= :first;
+
 -- name: range
 SELECT ordinal, message_id, summary_id FROM context_items
  WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last ORDER BY ordinal;
@@ -130,7 +133,8 @@ SELECT ordinal FROM context_items WHERE conversation_id = :conversation_id AND o
 SELECT coalesce(max(ordinal), -1) + 1 FROM context_items WHERE conversation_id = :conversation_id;
 
 -- name: hide
-INSERT INTO hidden_items (conversation_id, item, cause, at) VALUES (:conversation_id, :item, :cause, :at)
+INSERT INTO hidden_items (conversation_id, item, cause, at)
+SELECT :conversation_id, value, :cause, :at FROM json_each(:items) WHERE TRUE
     ON CONFLICT (conversation_id, item) DO UPDATE SET cause = excluded.cause, at = excluded.at;
 
 -- name: unhide
@@ -253,9 +257,10 @@ SELECT message_id, ordinal, part_type, text_content, tool_call_id, tool_name, to
 SELECT max(at) FROM context_log WHERE conversation_id = :conversation_id AND action = 'fold';
 
 -- name: notes
+-- The first one of a message comes last.
 SELECT message_id, metadata FROM message_parts
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND instr(coalesce(metadata, ''), '"restore":') > 0
- ORDER BY message_id, ordinal;
+ ORDER BY message_id, ordinal DESC;
 
 -- name: clear
 DELETE FROM context_items WHERE conversation_id = :conversation_id;

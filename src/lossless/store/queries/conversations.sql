@@ -40,14 +40,10 @@ SELECT conversation_id, session_id, session_key, active, created_at, updated_at,
  ORDER BY active DESC, created_at DESC, conversation_id DESC;
 
 -- name: insert
-INSERT INTO conversations (session_id, session_key, created_at, updated_at) VALUES (:session_id, :key, :now, :now);
+INSERT INTO conversations (session_id, session_key, created_at, updated_at) VALUES (:session_id, :key, datetime(:now), datetime(:now));
 
--- name: rebind
--- The key resumes under another run.
-UPDATE conversations SET session_id = :session_id, updated_at = :now WHERE conversation_id = :id;
-
--- name: adopt_key
-UPDATE conversations SET session_key = :key, updated_at = :now WHERE conversation_id = :id;
+-- name: rename
+UPDATE conversations SET session_key = :key, session_id = :session_id, updated_at = datetime(:now) WHERE conversation_id = :id;
 
 -- name: archive
 -- The first cause is kept.
@@ -80,7 +76,7 @@ SELECT conversation_id FROM conversations WHERE active = 1 ORDER BY conversation
 -- name: quarantine
 -- An inactive conversation for messages that have nothing in common with their session's conversation.
 INSERT INTO conversations (session_id, session_key, active, archived_at, archive_cause, created_at, updated_at)
-VALUES (:session_id, :key, 0, :now, 'quarantined', :now, :now);
+VALUES (:session_id, :key, 0, datetime(:now), 'quarantined', datetime(:now), datetime(:now));
 
 -- name: quarantined_of
 -- Quarantined conversations of a key, or of a run without one; newest first.

@@ -22,7 +22,7 @@ VALUES (:conversation_id, :pending, :requested_at, :reason, :running, :last_star
 -- lossless-claw clears the pending mark when it starts: one of its runs that was killed is only marked as running.
 SELECT d.conversation_id FROM conversation_compaction_maintenance d JOIN conversations c USING (conversation_id)
  WHERE (d.pending = 1 OR d.running = 1 AND (d.last_started_at IS NULL OR julianday(d.last_started_at) NOT BETWEEN
-        julianday(:now) - :longest_days AND julianday(:now))) AND (:all OR c.active = 1) ORDER BY d.requested_at, d.conversation_id;
+        julianday(:dead) AND julianday(:now))) AND (:all OR c.active = 1) ORDER BY d.requested_at, d.conversation_id;
 
 -- name: observe
 INSERT INTO conversation_compaction_telemetry (conversation_id, last_observed_cache_read, last_observed_cache_write,

@@ -2,15 +2,16 @@
 
 -- name: insert
 INSERT INTO large_files (file_id, conversation_id, file_name, mime_type, byte_size, line_count, storage_uri, exploration_summary, created_at)
-VALUES (:id, :conversation_id, :name, :mime, :byte_size, :line_count, :storage_uri, :exploration_summary, :created_at)
+VALUES (:id, :conversation_id, :name, :mime, :byte_size, :line_count, :storage_uri, :exploration_summary, datetime(:created_at))
 ON CONFLICT (file_id) DO NOTHING;
 
 -- name: by_ids
+-- In the given order.
 SELECT file_id, conversation_id, CAST(file_name AS BLOB), CAST(mime_type AS BLOB), byte_size, line_count,
-       CAST(storage_uri AS BLOB), CAST(exploration_summary AS BLOB),
-       coalesce(CAST(round(unixepoch(created_at, 'subsec') * 1000) AS INTEGER), 0)
-  FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids))
-   AND (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)));
+       CAST(storage_uri AS BLOB), CAST(exploration_summary AS BLOB), strftime('%Y-%m-%dT%H:%M:%fZ', created_at)
+  FROM json_each(:ids) j CROSS JOIN large_files ON file_id = j.value
+ WHERE (:within IS NULL OR conversation_id IN (SELECT value FROM json_each(:within)))
+ ORDER BY j.key;
 
 -- name: newest
 -- The ids of files, newest first, after a position; an invalid time counts as the start of 1970.
@@ -48,8 +49,8 @@ UPDATE large_files SET exploration_summary = :summary WHERE file_id = :id AND ex
 -- name: ids
 SELECT file_id FROM large_files;
 
--- name: delete
-DELETE FROM large_files WHERE file_id = :id;
+-- name: remove
+DELETE FROM large_files WHERE file_id IN (SELECT value FROM json_each(:ids));
 
 -- name: mentions
 -- Every text that may contain an id.
@@ -116,5 +117,5 @@ SELECT message_id, large_content FROM messages
  WHERE large_content IS NOT NULL AND (:conversation_id IS NULL OR conversation_id = :conversation_id)
  ORDER BY message_id;
 
--- name: clear_stub
-UPDATE messages SET large_content = NULL WHERE message_id = :message_id;
+-- name: clear_stubs
+UPDATE messages SET large_content = NULL WHERE message_id IN (SELECT value FROM json_each(:ids));

@@ -24,9 +24,8 @@ INSERT INTO spend_ledger (scope, kind, at, until, window_at, result, conversatio
 VALUES (:scope, :kind, :at, :until, :window_at, :result, :conversation_id, :purpose, :model);
 
 -- name: settle
-UPDATE spend_ledger SET result = :result, until = NULL, model = coalesce(:model, model), input_tokens = :input_tokens,
-       output_tokens = :output_tokens, cost = :cost
- WHERE spend_id = :id;
+UPDATE spend_ledger SET result = ?2, until = NULL, model = coalesce(?3, model), input_tokens = ?4, output_tokens = ?5, cost = ?6
+ WHERE spend_id = ?1;
 
 -- name: breaker
 SELECT failures, open_until FROM breakers WHERE breaker_key = :key;

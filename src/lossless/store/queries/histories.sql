@@ -13,7 +13,7 @@ SELECT conversation_id FROM conversation_bootstrap_state
  WHERE session_header_id = :name OR session_file_path = :name ORDER BY conversation_id;
 
 -- name: known
-SELECT m.transcript_entry_id, m.conversation_id, x.fingerprint, m.message_id
+SELECT m.transcript_entry_id, m.conversation_id, substr(coalesce(x.fingerprint, x''), 1, :size), m.message_id
   FROM messages m LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id IN (SELECT value FROM json_each(:ids))
    AND m.transcript_entry_id IN (SELECT value FROM json_each(:entries))
@@ -35,21 +35,18 @@ SELECT b.session_file_path, c.archived_at
   FROM conversations c LEFT JOIN conversation_bootstrap_state b USING (conversation_id)
  WHERE c.conversation_id = :conversation_id;
 
--- name: grave
-SELECT c.session_key, b.session_file_path, b.session_header_id
+-- name: bury
+INSERT OR REPLACE INTO pruned_histories (number, session_key, path, header_id, at, marks)
+SELECT c.conversation_id, c.session_key, nullif(b.session_file_path, ''), b.session_header_id, datetime(:now), :marks
   FROM conversations c LEFT JOIN conversation_bootstrap_state b USING (conversation_id)
  WHERE c.conversation_id = :conversation_id;
 
--- name: bury
-INSERT OR REPLACE INTO pruned_histories (number, session_key, path, header_id, at, marks)
-VALUES (:number, :key, :path, :header_id, :now, :marks);
-
 -- name: pruned
 SELECT number, path, marks FROM pruned_histories
- WHERE session_key = :key OR path = :path OR header_id = :header_id ORDER BY number;
+ WHERE session_key = :key OR path = nullif(:path, '') OR header_id = :header_id ORDER BY number;
 
 -- name: forget
-DELETE FROM pruned_histories WHERE session_key = :key OR path = :path OR header_id = :header_id;
+DELETE FROM pruned_histories WHERE session_key = :key OR path = nullif(:path, '') OR header_id = :header_id;
 
 -- name: rely
-INSERT OR IGNORE INTO fork_sources (conversation_id, source_id) VALUES (:conversation_id, :source);
+INSERT OR IGNORE INTO fork_sources (conversation_id, source_id) SELECT :conversation_id, value FROM json_each(:ids);

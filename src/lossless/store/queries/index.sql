@@ -10,8 +10,9 @@ INSERT INTO message_passages (passage_id, message_id, start, length) VALUES (?, 
 -- name: next_passage
 SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'message_passages'), 0) + 1;
 
--- name: passages_of
-SELECT passage_id FROM message_passages WHERE message_id = :message_id;
+-- name: drop_rows_of
+DELETE FROM message_index WHERE rowid IN (
+       SELECT :message_id UNION ALL SELECT :base + passage_id FROM message_passages WHERE message_id = :message_id);
 
 -- name: drop_passages
 DELETE FROM message_passages WHERE message_id = :message_id;
@@ -59,21 +60,21 @@ SELECT d.id FROM summary_index_docsize d
 SELECT 1 FROM message_index_docsize d
  WHERE d.id >= :base AND NOT EXISTS (SELECT 1 FROM message_passages p WHERE p.passage_id = d.id - :base) LIMIT 1;
 
--- name: drop_message_index
+-- name: empty.message_index
 DROP TABLE IF EXISTS message_index;
 
--- name: drop_summary_index
+-- name: empty.summary_index
 DROP TABLE IF EXISTS summary_index;
 
--- name: drop_version_index
+-- name: empty.version_index
 DROP TABLE IF EXISTS version_index;
 
--- name: drop_all_passages
+-- name: empty.passages
 DELETE FROM message_passages;
 
 -- name: set_extras
 INSERT INTO message_extras (message_id, fingerprint, digest, claimed, format, skeleton, budget_tokens)
-VALUES (:message_id, :fingerprint, :digest, 1, NULL, NULL, :budget_tokens)
+VALUES (?1, ?2, ?3, 1, NULL, NULL, ?4)
     ON CONFLICT (message_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens;
 
 -- name: unindexed_summaries
@@ -85,8 +86,8 @@ INSERT INTO summary_extras (summary_id, digest, budget_tokens) VALUES (:summary_
     ON CONFLICT (summary_id) DO UPDATE SET digest = excluded.digest, budget_tokens = excluded.budget_tokens
     RETURNING index_id;
 
--- name: summary_entry
-SELECT index_id, digest FROM summary_extras WHERE summary_id = :summary_id;
+-- name: drop_row_of_summary
+DELETE FROM summary_index WHERE rowid = (SELECT index_id FROM summary_extras WHERE summary_id = :summary_id);
 
 -- name: add_summary
 INSERT INTO summary_index (rowid, body, extra) VALUES (?, ?, ?);
@@ -97,36 +98,36 @@ DELETE FROM summary_index WHERE rowid = :rowid;
 -- name: upstream_tables
 SELECT name FROM sqlite_master WHERE type = 'table' AND name IN ('messages_fts', 'summaries_fts', 'summaries_fts_cjk');
 
--- name: upstream_message
+-- name: add.messages_fts
 INSERT INTO messages_fts (rowid, content) VALUES (?, ?);
 
--- name: upstream_drop_message
-DELETE FROM messages_fts WHERE rowid = :message_id;
+-- name: drop.messages_fts
+DELETE FROM messages_fts WHERE rowid = ?;
 
--- name: upstream_summary
-INSERT INTO summaries_fts (summary_id, content) VALUES (:summary_id, :content);
+-- name: add.summaries_fts
+INSERT INTO summaries_fts (summary_id, content) VALUES (?, ?);
 
--- name: upstream_summary_cjk
-INSERT INTO summaries_fts_cjk (summary_id, content) VALUES (:summary_id, :content);
+-- name: add.summaries_fts_cjk
+INSERT INTO summaries_fts_cjk (summary_id, content) VALUES (?, ?);
 
--- name: upstream_drop_summary
-DELETE FROM summaries_fts WHERE summary_id = :summary_id;
+-- name: drop.summaries_fts
+DELETE FROM summaries_fts WHERE summary_id = ?;
 
--- name: upstream_drop_summary_cjk
-DELETE FROM summaries_fts_cjk WHERE summary_id = :summary_id;
+-- name: drop.summaries_fts_cjk
+DELETE FROM summaries_fts_cjk WHERE summary_id = ?;
 
--- name: upstream_lost_messages
+-- name: lost.messages_fts
 -- Messages with words that lossless-claw's search table lacks.
 SELECT m.message_id, m.content FROM messages m
  WHERE m.message_id > :after AND NOT EXISTS (SELECT 1 FROM messages_fts_docsize d WHERE d.id = m.message_id)
    AND typeof(m.content) = 'text' AND trim(m.content, ' ' || char(9, 10, 13)) <> ''
  ORDER BY m.message_id LIMIT :limit;
 
--- name: upstream_lost_summaries
+-- name: lost.summaries_fts
 SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND trim(content, ' ' || char(9, 10, 13)) <> ''
    AND summary_id NOT IN (SELECT summary_id FROM summaries_fts) LIMIT :limit;
 
--- name: upstream_lost_summaries_cjk
+-- name: lost.summaries_fts_cjk
 SELECT summary_id, content FROM summaries WHERE typeof(content) = 'text' AND trim(content, ' ' || char(9, 10, 13)) <> ''
    AND summary_id NOT IN (SELECT summary_id FROM summaries_fts_cjk) LIMIT :limit;
 

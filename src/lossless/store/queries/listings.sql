@@ -87,14 +87,13 @@ SELECT message_id FROM messages
  ORDER BY seq DESC LIMIT :limit;
 
 -- name: messages
-SELECT message_id, conversation_id, seq, role, token_count, CAST(created_at AS BLOB), CAST(large_content AS BLOB),
-       substr(CAST(content AS BLOB), 1, :bytes)
-  FROM messages WHERE message_id IN (SELECT value FROM json_each(:ids));
-
--- name: tools
-SELECT message_id, CAST(tool_name AS BLOB) FROM message_parts
- WHERE message_id IN (SELECT value FROM json_each(:ids)) AND tool_name IS NOT NULL
- ORDER BY message_id, ordinal;
+-- In the given order; each with the names of its tools.
+SELECT m.message_id, m.conversation_id, m.seq, m.role, m.token_count, CAST(m.created_at AS BLOB), CAST(m.large_content AS BLOB),
+       (SELECT CAST(json_group_array(CAST(tool_name AS TEXT)) AS BLOB) FROM (
+               SELECT p.tool_name FROM message_parts p
+                WHERE p.message_id = m.message_id AND p.tool_name IS NOT NULL ORDER BY p.ordinal)),
+       substr(CAST(m.content AS BLOB), 1, :bytes)
+  FROM json_each(:ids) j CROSS JOIN messages m ON m.message_id = j.value ORDER BY j.key;
 
 -- name: tool_calls
 -- The messages with the newest :limit calls of some tools, and their results, which come after the calls.
@@ -138,7 +137,7 @@ SELECT summary_id, at FROM (
  ORDER BY at DESC, summary_id DESC LIMIT :limit;
 
 -- name: summaries
--- Only rows of the same conversation count. The unary + keeps that condition from selecting the index.
+-- In the given order. Only rows of the same conversation count. The unary + keeps that condition from selecting the index.
 SELECT s.summary_id, s.conversation_id, s.kind, s.depth, s.token_count, CAST(s.earliest_at AS BLOB), CAST(s.latest_at AS BLOB),
        coalesce(strftime('%Y-%m-%dT%H:%M:%fZ', s.latest_at), strftime('%Y-%m-%dT%H:%M:%fZ', s.created_at)),
        s.descendant_count, s.descendant_token_count, s.source_message_token_count, CAST(s.created_at AS BLOB),
@@ -150,4 +149,4 @@ SELECT s.summary_id, s.conversation_id, s.kind, s.depth, s.token_count, CAST(s.e
        (SELECT count(*) FROM summary_messages l JOIN messages m ON m.message_id = l.message_id
          WHERE l.summary_id = s.summary_id AND +m.conversation_id = s.conversation_id),
        substr(CAST(s.content AS BLOB), 1, :bytes)
-  FROM summaries s WHERE s.summary_id IN (SELECT value FROM json_each(:ids));
+  FROM json_each(:ids) j CROSS JOIN summaries s ON s.summary_id = j.value ORDER BY j.key;

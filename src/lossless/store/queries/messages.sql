@@ -55,7 +55,7 @@ SELECT DISTINCT r.value ->> 0
 SELECT DISTINCT m.message_id
   FROM json_each(:pairs) p
  CROSS JOIN messages m INDEXED BY messages_conv_identity_hash_idx
- WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = p.value ->> 1
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = datetime(p.value ->> 1)
    AND m.transcript_entry_id IS NOT NULL;
 
 -- name: newest
@@ -93,16 +93,16 @@ SELECT message_id, transcript_entry_id FROM messages
  WHERE message_id IN (SELECT value FROM json_each(:ids)) AND transcript_entry_id IS NOT NULL;
 
 -- name: tail_rows
--- The visible ones of these rows, for alignment.
+-- The visible ones of these rows, for alignment, in the given order.
 SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1), m.role, m.seq
-  FROM messages m
+  FROM json_each(:ids) j CROSS JOIN messages m ON m.message_id = j.value
   LEFT JOIN message_extras x USING (message_id)
  WHERE m.conversation_id = :conversation_id
-   AND m.message_id IN (SELECT value FROM json_each(:ids))
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
                     WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id
-                      AND h.cause IN ('branch', 'superseded', 'removed', 'transient'));
+                      AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
+ ORDER BY j.key;
 
 -- name: visible
 -- How many rows are visible, up to a limit.
@@ -127,13 +127,13 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  ORDER BY m.seq;
 
 -- name: stamp_entry
-UPDATE messages SET transcript_entry_id = :entry_id WHERE message_id = :message_id;
+UPDATE messages SET transcript_entry_id = ?2 WHERE message_id = ?1;
 
--- name: clear_entry
-UPDATE messages SET transcript_entry_id = NULL WHERE message_id = :message_id;
+-- name: clear_entries
+UPDATE messages SET transcript_entry_id = NULL WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: claim
-UPDATE message_extras SET claimed = 1 WHERE message_id = :message_id;
+UPDATE message_extras SET claimed = 1 WHERE message_id IN (SELECT value FROM json_each(:ids));
 
 -- name: by_ids
 SELECT m.message_id, m.conversation_id, m.seq, m.created_at, m.transcript_entry_id, m.large_content, m.openclaw_sender_metadata,

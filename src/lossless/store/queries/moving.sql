@@ -63,8 +63,8 @@ DELETE FROM hidden_items WHERE conversation_id = :conversation_id AND item IN (S
 -- name: delete_context_summaries
 DELETE FROM context_items WHERE conversation_id = :conversation_id AND summary_id IN (SELECT value FROM json_each(:ids));
 
--- name: delete_upstream_message
-DELETE FROM messages_fts WHERE rowid = :id;
+-- name: delete_upstream_messages
+DELETE FROM messages_fts WHERE rowid IN (SELECT value FROM json_each(:ids));
 
 -- name: delete_trigrams
 DELETE FROM message_trigrams WHERE rowid IN (SELECT value FROM json_each(:ids));
@@ -135,11 +135,8 @@ SELECT s.message_id, s.transcript_entry_id, s.stable_event_key FROM messages s
        EXISTS (SELECT 1 FROM messages t WHERE t.conversation_id IN (SELECT value FROM json_each(:others)) AND t.transcript_entry_id = s.transcript_entry_id)
     OR EXISTS (SELECT 1 FROM messages t WHERE t.conversation_id IN (SELECT value FROM json_each(:others)) AND t.stable_event_key = s.stable_event_key));
 
--- name: clear_ids
-UPDATE messages SET transcript_entry_id = NULL, stable_event_key = NULL WHERE message_id = :message_id;
-
 -- name: set_ids
-UPDATE messages SET transcript_entry_id = :entry_id, stable_event_key = :event_key WHERE message_id = :message_id;
+UPDATE messages SET transcript_entry_id = ?2, stable_event_key = ?3 WHERE message_id = ?1;
 
 -- name: move_summaries
 UPDATE summaries SET conversation_id = :conversation_id

@@ -70,12 +70,13 @@ SELECT s.summary_id FROM summaries s JOIN below USING (summary_id) ORDER BY s.de
 SELECT summary_id FROM summaries WHERE conversation_id = :conversation_id ORDER BY depth, earliest_at, summary_id;
 
 -- name: before
--- The summaries of the same depth just before one, newest first.
-SELECT o.summary_id FROM summaries s JOIN summaries o ON o.conversation_id = s.conversation_id AND o.depth = s.depth
+-- The summaries of the same depth just before one, oldest first.
+SELECT summary_id FROM (
+SELECT o.summary_id, o.earliest_at FROM summaries s JOIN summaries o ON o.conversation_id = s.conversation_id AND o.depth = s.depth
  WHERE s.summary_id = :id AND (o.earliest_at, o.summary_id) < (s.earliest_at, s.summary_id)
    AND NOT EXISTS (SELECT 1 FROM summary_messages l JOIN summary_messages k USING (message_id)
                     WHERE l.summary_id = o.summary_id AND k.summary_id = s.summary_id)
- ORDER BY o.earliest_at DESC, o.summary_id DESC LIMIT :limit;
+ ORDER BY o.earliest_at DESC, o.summary_id DESC LIMIT :limit) ORDER BY earliest_at, summary_id;
 
 -- name: source_tokens
 SELECT coalesce((SELECT sum(m.token_count) FROM summary_messages l JOIN messages m USING (message_id) WHERE l.summary_id = :id), 0)
@@ -90,19 +91,19 @@ UNION ALL SELECT 'brief' FROM focus_brief_sources JOIN focus_briefs USING (brief
            WHERE summary_id = :id AND status IN ('active', 'draft')
 UNION ALL SELECT summary_id FROM summary_parents WHERE parent_summary_id = :id;
 
--- name: drop_index_row
+-- name: purge.index_row
 DELETE FROM summary_index WHERE rowid = (SELECT index_id FROM summary_extras WHERE summary_id = :id);
 
--- name: drop_extras
+-- name: purge.extras
 DELETE FROM summary_extras WHERE summary_id = :id;
 
--- name: drop_message_links
+-- name: purge.message_links
 DELETE FROM summary_messages WHERE summary_id = :id;
 
--- name: drop_source_links
+-- name: purge.source_links
 DELETE FROM summary_parents WHERE summary_id = :id;
 
--- name: drop_brief_links
+-- name: purge.brief_links
 -- Briefs that are no longer in use need no source.
 DELETE FROM focus_brief_sources WHERE summary_id = :id;
 
@@ -114,24 +115,9 @@ SELECT brief_id, ordinal, role, created_at FROM focus_brief_sources WHERE summar
 INSERT OR IGNORE INTO focus_brief_sources (summary_id, brief_id, ordinal, role, created_at)
 SELECT ?1, ?2, ?3, ?4, ?5 WHERE EXISTS (SELECT 1 FROM focus_briefs WHERE brief_id = ?2);
 
--- name: drop_summary
+-- name: purge.summary
 DELETE FROM summaries WHERE summary_id = :id;
 
--- name: hidden_among
-SELECT item FROM hidden_items WHERE conversation_id = :conversation_id AND item IN (SELECT value FROM json_each(:items));
-
--- name: take_out
-DELETE FROM context_items WHERE conversation_id = :conversation_id AND ordinal BETWEEN :first AND :last;
-
--- name: next_after
-SELECT min(ordinal) FROM context_items WHERE conversation_id = :conversation_id AND ordinal >= :ordinal;
-
--- name: shift_from
--- Make space: first out of the way, then to the new ordinals.
-UPDATE context_items SET ordinal = -1 - ordinal - :by WHERE conversation_id = :conversation_id AND ordinal >= :ordinal;
-
--- name: shift_back
-UPDATE context_items SET ordinal = -1 - ordinal WHERE conversation_id = :conversation_id AND ordinal < 0;
-
--- name: forget_tokens
-UPDATE ingest_state SET context_tokens = NULL, context_extra = NULL WHERE conversation_id = :conversation_id;
+-- name: visible
+SELECT j.value FROM json_each(:items) j
+ WHERE NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = :conversation_id AND h.item = j.value) ORDER BY j.key;

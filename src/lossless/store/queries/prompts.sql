@@ -36,12 +36,12 @@ SELECT h.item FROM json_each(:ids) j JOIN messages m ON m.message_id = j.value
 
 -- name: add_receipt
 INSERT INTO prompt_receipts (conversation_id, at, tokens, capacity, detail)
-VALUES (:conversation_id, :at, :tokens, :capacity, :detail);
+VALUES (?, ?, ?, ?, ?);
 
 -- name: trim_receipts
-DELETE FROM prompt_receipts WHERE conversation_id = :conversation_id
-   AND (at < :oldest OR receipt_id <= (SELECT receipt_id FROM prompt_receipts WHERE conversation_id = :conversation_id
-                                        ORDER BY receipt_id DESC LIMIT 1 OFFSET :most));
+DELETE FROM prompt_receipts WHERE conversation_id = ?1
+   AND (at < ?2 OR receipt_id <= (SELECT receipt_id FROM prompt_receipts WHERE conversation_id = ?1
+                                   ORDER BY receipt_id DESC LIMIT 1 OFFSET ?3));
 
 -- name: receipts
 SELECT receipt_id, at, tokens, capacity, detail FROM prompt_receipts

@@ -99,9 +99,6 @@ SELECT name FROM sqlite_master WHERE type = 'table' AND name LIKE 'lcm\_%' ESCAP
 -- name: set_meta
 INSERT INTO lcm_meta (key, value) VALUES (:key, :value) ON CONFLICT (key) DO UPDATE SET value = excluded.value;
 
--- name: meta
-SELECT value FROM lcm_meta WHERE key = :key;
-
 -- name: imported
 -- Messages of a session that came from lossless-claw: their source, and their position.
 SELECT CAST(json_extract(metadata, '$.conversation_id') AS TEXT), CAST(json_extract(metadata, '$.source_seq') AS TEXT), id, turn_index
@@ -109,7 +106,7 @@ SELECT CAST(json_extract(metadata, '$.conversation_id') AS TEXT), CAST(json_extr
  WHERE session_id = :session_id AND json_valid(metadata) AND json_extract(metadata, '$.conversation_id') IS NOT NULL;
 
 -- name: extent
-SELECT coalesce(max(turn_index), -1), coalesce(sum(token_count), 0), coalesce(max(id), 0) FROM lcm_messages WHERE session_id = :session_id;
+SELECT coalesce(max(turn_index), -1), coalesce(sum(token_count), 0) FROM lcm_messages WHERE session_id = :session_id;
 
 -- name: newest_message
 SELECT coalesce(max(id), 0) FROM lcm_messages;
@@ -146,6 +143,8 @@ UPDATE lcm_summary_nodes SET parent_id = :parent_id WHERE id = :id AND parent_id
 INSERT INTO lcm_summaries_fts (rowid, summary_text) SELECT rowid, summary_text FROM lcm_summary_nodes WHERE rowid > :after;
 
 -- name: has_boundary
+SELECT 1 FROM lcm_meta WHERE key = :key
+UNION ALL
 SELECT 1 FROM lcm_compaction_events WHERE session_id = :session_id AND tokens_before = tokens_after LIMIT 1;
 
 -- name: add_event
@@ -165,10 +164,10 @@ INSERT OR REPLACE INTO lcm_x_source_rows (kind, conversation_id, id, value) VALU
 DELETE FROM lcm_x_source_rows WHERE conversation_id = :conversation_id AND kind NOT IN ('message', 'summary');
 
 -- name: sessions
-SELECT session_id, count(*) FROM lcm_messages GROUP BY session_id ORDER BY min(id);
-
--- name: node_sessions
-SELECT DISTINCT session_id FROM lcm_summary_nodes ORDER BY 1;
+-- Those that only have summaries come last.
+SELECT session_id, sum(is_message) FROM (
+    SELECT session_id, 1 AS is_message, id FROM lcm_messages UNION ALL SELECT session_id, 0, NULL FROM lcm_summary_nodes)
+ GROUP BY session_id ORDER BY min(id) NULLS LAST, session_id;
 
 -- name: session_rows
 SELECT id, turn_index AS turn, role, token_count AS tokens, created_at, metadata FROM lcm_messages WHERE session_id = :session_id ORDER BY turn_index, id;
@@ -194,4 +193,5 @@ SELECT summary_id, message_id FROM lcm_x_summary_messages WHERE summary_id IN (S
 SELECT kind, id, value FROM lcm_x_source_rows WHERE conversation_id = :conversation_id ORDER BY kind, CAST(id AS INTEGER), id;
 
 -- name: events
-SELECT session_id, count(*), sum(tokens_before = tokens_after) FROM lcm_compaction_events GROUP BY session_id;
+SELECT count(*) FROM lcm_compaction_events
+ WHERE (tokens_before = tokens_after) IS NOT 1 AND session_id IN (SELECT value FROM json_each(:sessions));

@@ -49,10 +49,14 @@ SELECT c.conversation_id, c.active, coalesce((SELECT max(created_at) FROM messag
        EXISTS (SELECT 1 FROM leases l WHERE l.name = 'compact:' || c.conversation_id AND l.expires_at > :now)
   FROM conversations c WHERE c.conversation_id IN (SELECT value FROM json_each(:ids));
 
--- name: tables_with
--- The tables that have a column of this name, ours and other programs'.
-SELECT t.name FROM pragma_table_list t, pragma_table_info(t.name) i
- WHERE t.schema = 'main' AND t.type = 'table' AND i.name = :column ORDER BY t.name;
+-- name: dependents
+-- Tables, ours and other programs', whose rows are deleted first: table, column, and the table with the conversation
+-- (NULL: its own). Not those in :tables.
+WITH columns (place, name, owner) AS (VALUES (0, 'message_id', 'messages'), (1, 'summary_id', 'summaries'), (2, 'conversation_id', NULL)),
+found AS (SELECT t.name AS "table", c.* FROM pragma_table_list t, pragma_table_info(t.name) i, columns c
+           WHERE t.schema = 'main' AND t.type = 'table' AND c.name = i.name AND t.name NOT IN (SELECT value FROM json_each(:tables)))
+SELECT "table", name, owner FROM found
+ WHERE owner IS NULL OR "table" NOT IN (SELECT "table" FROM found WHERE owner IS NULL) ORDER BY place, "table";
 
 -- name: unindexed_references
 -- References to messages and summaries that SQLite would find only by a table scan.

@@ -271,5 +271,6 @@ SELECT message_id FROM message_parts
 -- name: summary_texts
 SELECT s.summary_id, s.conversation_id, s.depth, coalesce(CAST(round(unixepoch(coalesce(s.latest_at, s.created_at), 'subsec') * 1000) AS INTEGER), 0),
        CAST(s.token_count AS INTEGER), CAST(s.content AS BLOB), CAST(x.digest AS BLOB)
-  FROM json_each(:ids) w JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id)
- WHERE (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)));
+  FROM json_each(:ids) w CROSS JOIN summaries s ON s.summary_id = w.value LEFT JOIN summary_extras x USING (summary_id)
+ WHERE (:within IS NULL OR s.conversation_id IN (SELECT value FROM json_each(:within)))
+ ORDER BY w.key;

@@ -98,12 +98,12 @@ UPDATE conversation_compaction_maintenance
        maintenance_revision = maintenance_revision + 1, updated_at = :now
  WHERE conversation_id = :conversation_id AND pending = 1 AND maintenance_revision = :revision;
 
--- name: references
-PRAGMA foreign_key_check;
+-- name: broken_references
+SELECT "table", parent FROM pragma_foreign_key_check;
 
 -- name: hanging
 -- Context items whose message or summary is not in the archive.
-SELECT c.conversation_id, c.ordinal, coalesce(c.summary_id, 'msg#' || c.message_id) FROM context_items c
+SELECT c.conversation_id, c.ordinal, CAST(coalesce(c.summary_id, 'msg#' || c.message_id) AS TEXT) FROM context_items c
  WHERE (c.message_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM messages m WHERE m.message_id = c.message_id))
     OR (c.summary_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM summaries s WHERE s.summary_id = c.summary_id))
  ORDER BY c.conversation_id, c.ordinal;
@@ -142,15 +142,17 @@ SELECT conversation_id, 'msg#' || message_id FROM messages WHERE typeof(content)
 UNION ALL
 SELECT conversation_id, summary_id FROM summaries WHERE typeof(content) <> 'text';
 
--- name: left_behind
+-- name: were_here
 -- Whether missing messages have left parts, extras or index rows behind.
-SELECT 1 FROM message_extras WHERE message_id IN (SELECT value FROM json_each(:ids))
+WITH missing (id) AS (SELECT CAST(substr(value, length('msg#') + 1) AS INTEGER) FROM json_each(:items))
+SELECT 1 FROM message_extras WHERE message_id IN (SELECT id FROM missing)
 UNION ALL
-SELECT 1 FROM message_parts WHERE message_id IN (SELECT value FROM json_each(:ids))
+SELECT 1 FROM message_parts WHERE message_id IN (SELECT id FROM missing)
 UNION ALL
-SELECT 1 FROM message_index_docsize WHERE id IN (SELECT value FROM json_each(:ids)) LIMIT 1;
+SELECT 1 FROM message_index_docsize WHERE id IN (SELECT id FROM missing) LIMIT 1;
 
--- name: folded
--- How many of some summaries have their fold in the log.
-SELECT count(*) FROM json_each(:ids) j
- WHERE EXISTS (SELECT 1 FROM context_log g WHERE g.action = 'fold' AND json_valid(g.added) AND g.added ->> 0 = j.value);
+-- name: is_folded
+-- Whether all of some summaries have their fold in the log.
+SELECT 1 WHERE NOT EXISTS (
+    SELECT 1 FROM json_each(:ids) j
+     WHERE NOT EXISTS (SELECT 1 FROM context_log g WHERE g.action = 'fold' AND json_valid(g.added) AND g.added ->> 0 = j.value));

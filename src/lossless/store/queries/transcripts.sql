@@ -19,7 +19,7 @@ UPDATE conversation_bootstrap_state
 INSERT INTO conversation_bootstrap_state
        (conversation_id, session_file_path, last_seen_size, last_seen_mtime_ms, last_processed_offset,
         session_header_id, last_processed_entry_id, last_processed_entry_hash, updated_at)
-VALUES (:conversation_id, :path, :size, :mtime_ms, :offset, :header_id, :entry_id, :entry_hash, :now)
+VALUES (:conversation_id, :path, :size, :mtime_ms, :offset, :header_id, :entry_id, :entry_hash, datetime(:now))
     ON CONFLICT (conversation_id) DO UPDATE SET
        session_file_path = excluded.session_file_path, last_seen_size = excluded.last_seen_size,
        last_seen_mtime_ms = excluded.last_seen_mtime_ms, last_processed_offset = excluded.last_processed_offset,
@@ -47,7 +47,7 @@ SELECT b.conversation_id, b.session_file_path, b.last_seen_size
 
 -- name: add_epoch
 INSERT INTO transcript_epochs (conversation_id, path, header_id, size, mtime_ms, decision, reason, messages, at)
-VALUES (:conversation_id, :path, :header_id, :size, :mtime_ms, :decision, :reason, :messages, :now);
+VALUES (:conversation_id, :path, :header_id, :size, :mtime_ms, :decision, :reason, :messages, datetime(:now));
 
 -- name: last_epoch
 SELECT epoch_id, conversation_id, path, header_id, size, mtime_ms, decision, reason, messages, at FROM transcript_epochs
@@ -69,8 +69,7 @@ SELECT e.epoch_id, e.conversation_id, e.path, e.header_id, e.size, e.mtime_ms, e
 
 -- name: keep_record
 INSERT OR IGNORE INTO transcript_records (conversation_id, record_key, after_seq, kind, record)
-VALUES (:conversation_id, :key, coalesce((SELECT max(seq) FROM messages WHERE conversation_id = :conversation_id), 0),
-        :kind, :record);
+VALUES (?1, ?2, coalesce((SELECT max(seq) FROM messages WHERE conversation_id = ?1), 0), ?3, ?4);
 
 -- name: records
 SELECT after_seq, kind, record FROM transcript_records WHERE conversation_id = :conversation_id ORDER BY after_seq, rowid;

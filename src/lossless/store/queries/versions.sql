@@ -10,11 +10,8 @@ SELECT ordinal, part_type, text_content, tool_call_id, tool_name, tool_input, to
 
 -- name: add
 INSERT INTO message_versions (message_id, digest, lesser, length, base_id, tokens, at, body)
-VALUES (:message_id, :digest, :lesser, :length, NULL, :tokens, :at, :body)
+VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?6, ?7)
     ON CONFLICT DO NOTHING RETURNING version_id;
-
--- name: known
-SELECT version_id FROM message_versions WHERE digest = :digest AND message_id = :message_id;
 
 -- name: of
 SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body
@@ -38,10 +35,10 @@ UPDATE message_versions SET length = NULL, base_id = NULL, body = :body WHERE ve
 DELETE FROM message_versions WHERE version_id = :version_id;
 
 -- name: index
-INSERT INTO version_index (rowid, body, extra) VALUES (:version_id, :body, :extra);
+INSERT INTO version_index (rowid, body, extra) VALUES (?, ?, ?);
 
 -- name: drop_index
-DELETE FROM version_index WHERE rowid = :version_id;
+DELETE FROM version_index WHERE rowid = ?;
 
 -- name: set_words
 -- Its own event key stays when the new one belongs to another row.
@@ -109,11 +106,6 @@ SELECT v.version_id, m.role, v.tokens, v.body FROM message_versions v JOIN messa
  WHERE v.version_id > :after AND v.body IS NOT NULL
    AND NOT EXISTS (SELECT 1 FROM version_index_docsize d WHERE d.id = v.version_id)
  ORDER BY v.version_id LIMIT :limit;
-
--- name: put
-INSERT INTO message_versions (message_id, digest, lesser, length, tokens, at, body)
-VALUES (:message_id, :digest, :lesser, :length, :tokens, :at, :body)
-    ON CONFLICT DO NOTHING RETURNING version_id;
 
 -- name: set_base
 UPDATE message_versions SET base_id = ? WHERE version_id = ?;
