@@ -5,7 +5,6 @@ budget.
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -33,10 +32,12 @@ from lossless.compaction.source_text import (
 )
 from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units
 from lossless.model.messages import sender_name
+from lossless.model.search_text import load_patterns
 from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens, one_line
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
@@ -419,13 +420,9 @@ class _SummaryDraft:
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
-#: The name of a person whose words follow.
-_SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
+_ROWS = load_patterns(__package__)["rows"]
 _LEAST_TURNS = 3
 _SPOKEN_SHARE = 0.6
-_NO_NAMES = frozenset(
-    ("user", "assistant", "system", "tool", "human", "ai", "model", "developer", "error", "warning", "note", "todo")
-) | {"files", "goal", "open", "was open"}
 #: A pause this long, or a new day, gets a new time heading.
 _PAUSE = timedelta(hours=1)
 _MOST_USER_FACTOR = 6.0
@@ -538,16 +535,16 @@ def find_speakers(texts: Iterable[str]) -> frozenset[str]:
     Only where most messages begin so, and each name begins several; a word that stands for a role is no name.
     """
     texts = list(texts)
-    begun = (_SPOKEN.match(text) for text in texts)
+    begun = (_ROWS["speaker"].match(text) for text in texts)
     names = Counter(match[1] for match in begun if match)
-    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _NO_NAMES}
+    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _ROWS["no_names"]}
     known = {name for name in known if not is_directive(name)}
     return frozenset(known) if sum(names[name] for name in known) >= _SPOKEN_SHARE * len(texts) else frozenset()
 
 
 def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:
     """The speaker before a text and the rest of it; '' and all of it when there is none."""
-    if not speakers or (begun := _SPOKEN.match(text)) is None or begun[1] not in speakers:
+    if not speakers or (begun := _ROWS["speaker"].match(text)) is None or begun[1] not in speakers:
         return "", text
     return begun[1], text[begun.end() :]
 
@@ -598,11 +595,6 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-_HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
-_LABEL = re.compile(
-    r"(Goal|Open|Was open|(?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): "
-)
-_NOTE = re.compile(r"\[(?:Truncated from|Capped)[^\]\n]*\]")
 _MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
 _USER_FACTOR = 2.0
 #: What tools printed, and what failed on the way, matters less than in a leaf.
@@ -638,7 +630,7 @@ def condense(
             elif row.startswith(FILES_PREFIX.strip()):
                 for path, operation in parse_files_line(row):
                     note_operation(touched, path, operation)
-            elif time := _HEADING.fullmatch(row):
+            elif time := _ROWS["heading"].fullmatch(row):
                 heading = time[1]
             else:
                 voice, words, factor = _voice(row, heading, speakers)
@@ -652,7 +644,7 @@ def condense(
 def _rows(text: str) -> Iterator[str]:
     """The rows of a summary without the notes that a cut or a filter left in it."""
     for row in text.splitlines():
-        bare = _NOTE.sub("", row)
+        bare = _ROWS["note"].sub("", row)
         for marker in _MARKERS:
             bare = bare.replace(marker, "")
         if bare.strip():
@@ -664,7 +656,7 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
     name, words = split_speaker(row, speakers)
     if name:
         return ExtractRow(name, heading, "user", is_speech=True, is_named=True), words, _USER_FACTOR
-    label = _LABEL.match(row)
+    label = _ROWS["label"].match(row)
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     words = row[label.end() :]
@@ -685,25 +677,7 @@ def _listed(row: str) -> list[str]:
     return [topic for topic in known if not is_directive(topic)]
 
 
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBERS = {"a": 1, "an": 1} | {name: number for number, name in enumerate(_COUNTS, 1)}
-_WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)(?:s|rs|urs|nes|ur)?(?:day)?"
-#: In lower case: that is many times faster than ignoring the case.
-_SAID = re.compile(
-    r"\b(?<!like )(?<!like just )(?<!like only )(?:(?P<day>yesterday|tomorrow|last night)"
-    rf"|(?P<way>last|next) (?P<what>week(?:end)?|month|year|{_WEEKDAY})"
-    r"|(?P<count>an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}) (?P<unit>day|week|month|year)s? ago)\b"
-    r"(?! (?:of|in) )"
-)
-
-
-#: How the words for a day begin that follow `last` or `next`.
-_NEAR = frozenset(("nig", "wee", "mon", "yea", "tue", "wed", "thu", "fri", "sat", "sun"))
+_DATES = load_patterns(__package__)["dates"]
 
 
 def speaks_of_days(text: str) -> bool:
@@ -711,7 +685,10 @@ def speaks_of_days(text: str) -> bool:
     if " ago" in text or "esterday" in text or "omorrow" in text:
         return True
     return any(
-        words[:3].lower() in _NEAR for mark in ("ast ", "ext ") if mark in text for words in text.split(mark)[1:]
+        words[:3].lower() in _DATES["near"]
+        for mark in ("ast ", "ext ")
+        if mark in text
+        for words in text.split(mark)[1:]
     )
 
 
@@ -724,7 +701,7 @@ def date_words(text: str, said_on: date) -> str:
     """
     folded = text.lower()
     pieces, end = [], 0
-    for found in _SAID.finditer(folded if len(folded) == len(text) else text):
+    for found in _DATES["said"].finditer(folded if len(folded) == len(text) else text):
         if meant := _meaning(found, said_on):
             pieces.append(f"{text[end : found.end()]} ({meant})")
             end = found.end()
@@ -736,7 +713,7 @@ def _meaning(found: re.Match[str], today: date) -> str:
     if day := found["day"]:
         unit, step = "day", 1 if day == "tomorrow" else -1
     elif count := found["count"]:
-        unit, step = found["unit"], -(_NUMBERS.get(count) or int(count))
+        unit, step = found["unit"], -(_DATES["numbers"].get(count) or int(count))
     else:
         unit, step = found["what"], -1 if found["way"] == "last" else 1
     try:
@@ -757,13 +734,13 @@ def _date_away(unit: str, step: int, today: date) -> str:
             return f"weekend of {_named_day(monday + timedelta(days=5, weeks=min(step, 0)))}"
         case "month":
             months = today.year * 12 + today.month - 1 + step
-            return f"{_MONTHS[months % 12]} {months // 12}" if months >= 12 else ""
+            return f"{_DATES['months'][months % 12]} {months // 12}" if months >= 12 else ""
         case "year":
             return str(today.year + step) if today.year + step > 0 else ""
-    day = _WEEKDAYS.index(unit[:3])
+    day = _DATES["weekdays"].index(unit[:3])
     away = (today.weekday() - day - 1) % 7 + 1 if step < 0 else -((day - today.weekday() - 1) % 7 + 1)
     return _named_day(today - timedelta(days=away))
 
 
 def _named_day(day: date) -> str:
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return f"{day.day} {_DATES['months'][day.month - 1]} {day.year}"

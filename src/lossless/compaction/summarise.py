@@ -36,6 +36,7 @@ from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, Mode
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_ids_in
 from lossless.model.messages import remove_reasoning
+from lossless.model.search_text import load_patterns
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -211,18 +212,7 @@ _FENCE = re.compile(r"```[\w-]*\n(.*)\n```", re.DOTALL)
 _MOST_CHARS = 400_000
 #: An answer up to this length that begins like this is no summary, but the word that there will be none.
 _REFUSAL_CHARS = 600
-_REFUSAL = re.compile(
-    r"""(?: (?:i['’]?m\ |i\ am\ )? (?:very\ |so\ )? (?:sorry|afraid) | (?:my\ |i\ )? apolog\w+ | unfortunately
-          | as\ an\ ai\b [^.,]{0,40} )?
-        [\s,.:;–—-]* (?:but\ |however,?\ |that\ )?
-        i (?:\ am|['’]m)? [ ]
-        (?: (?:must\ |have\ to\ )? (?:decline|refuse)\b
-          | (?:can\ ?not|can['’]?t|couldn['’]?t|won['’]?t|will\ not|unable|not\ able|not\ allowed|do\ not|don['’]t)\b
-            [^.\n]{0,80} \b (?:help|assist|comply|summari[sz]e|provide|do\ th(?:at|is)|continue|process|engage|fulfil\w*
-                              |complete|discuss|share|create|produce)\b )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|$)|\n")
+_ANSWERS = load_patterns(__package__)["answers"]
 
 
 #: Sends one prompt to a model. Raises a `ModelError`, or `GuardOpen` when no call is allowed.
@@ -352,7 +342,7 @@ def tidy_answer(answer: Completion) -> str:
         text = fence[1].strip()
     body, expand = _parted(remove_overrides(text))
     if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
-        end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
+        end = max((match.end() for match in _ANSWERS["sentence_end"].finditer(body)), default=0)
         body = body[:end].rstrip() if end >= len(body) // 2 else body
     if not body.replace(DIRECTIVE_OMITTED, "").strip():
         return ""
@@ -365,7 +355,7 @@ def is_refusal(text: str) -> bool:
     >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("Anna said: I can't help with the move.")
     (True, False)
     """
-    return len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text) is not None
+    return len(text) <= _REFUSAL_CHARS and _ANSWERS["refusal"].match(text) is not None
 
 
 def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> WrittenSummary:
