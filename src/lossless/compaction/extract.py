@@ -12,24 +12,7 @@ from functools import lru_cache
 from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.compaction.source_text import (
-    DIRECTIVE_MARKER,
-    DIRECTIVE_OMITTED,
-    FALLBACK_MARKER,
-    FILES_PREFIX,
-    files_line,
-    format_local_time,
-    format_source_span,
-    is_directive,
-    is_imperative,
-    is_override,
-    note_operation,
-    parse_files_line,
-    remove_interjections,
-    split_units,
-    to_local_time,
-    touched_files,
-)
+from lossless.compaction import source_text
 from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units
 from lossless.model.messages import sender_name
 from lossless.model.search_text import load_patterns
@@ -216,10 +199,11 @@ class _SummaryDraft:
         found: set[int] = set()
         texts, places = self.units.texts, self.units.places
         for first in self.suspects:
-            if (is_override if self.row_of[first].role == "user" else is_directive)(texts[first]):
+            is_order = source_text.is_override if self.row_of[first].role == "user" else source_text.is_directive
+            if is_order(texts[first]):
                 found.add(first)
                 for place in range(first + 1, min(first + _MAX_STEPS, len(texts))):
-                    if places[place] != places[first] or not is_imperative(texts[place]):
+                    if places[place] != places[first] or not source_text.is_imperative(texts[place]):
                         break
                     found.add(place)
         return found
@@ -349,7 +333,7 @@ class _SummaryDraft:
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
-        if index not in self.suspects or text.startswith("“") or not is_directive(text):
+        if index not in self.suspects or text.startswith("“") or not source_text.is_directive(text):
             return text
         return f"“{text}”"
 
@@ -465,7 +449,8 @@ def extract(
             found.add(*row)
     if by_id:
         _frame_work(lines, done, found, heading)
-    return compose_summary(found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
+    files = source_text.files_line(source_text.touched_files(lines), int(_FILES_SHARE * limit))
+    return compose_summary(found, files, (), limit)
 
 
 def _speech_row(
@@ -538,7 +523,7 @@ def find_speakers(texts: Iterable[str]) -> frozenset[str]:
     begun = (_ROWS["speaker"].match(text) for text in texts)
     names = Counter(match[1] for match in begun if match)
     known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _ROWS["no_names"]}
-    known = {name for name in known if not is_directive(name)}
+    known = {name for name in known if not source_text.is_directive(name)}
     return frozenset(known) if sum(names[name] for name in known) >= _SPOKEN_SHARE * len(texts) else frozenset()
 
 
@@ -557,10 +542,10 @@ def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime)
     factors: list[float] = []
     for place, passage in enumerate(speech.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
-        found = split_units(passage)
+        found = source_text.split_units(passage)
         if not place % 2 and speaks_of_days(passage):
             found = [date_words(unit, moment.date()) if speaks_of_days(unit) else unit for unit in found]
-        texts += remove_interjections(found)
+        texts += source_text.remove_interjections(found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
     return texts, factors
@@ -570,7 +555,7 @@ def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime)
 def _speaker(sender: str | None) -> str:
     """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
     name = sender_name(sender)
-    return "" if is_directive(name) else name
+    return "" if source_text.is_directive(name) else name
 
 
 def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
@@ -578,9 +563,9 @@ def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
     heading = ""
     previous: datetime | None = None
     for line in lines:
-        moment = to_local_time(line.created_at, timezone)
+        moment = source_text.to_local_time(line.created_at, timezone)
         if previous is None or abs(moment - previous) >= _PAUSE or moment.date() != previous.date():
-            heading = format_local_time(moment, timezone)
+            heading = source_text.format_local_time(moment, timezone)
         previous = moment
         yield heading
 
@@ -595,14 +580,14 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-_MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
+_MARKERS = (source_text.DIRECTIVE_MARKER, source_text.DIRECTIVE_OMITTED, source_text.FALLBACK_MARKER)
 _USER_FACTOR = 2.0
 #: What tools printed, and what failed on the way, matters less than in a leaf.
 _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
 #: How the rows begin that are not speech.
-_FRAMES = ("[", EXPAND.strip(), FILES_PREFIX.strip())
+_FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
 
 
 def condense(
@@ -623,22 +608,22 @@ def condense(
     kept = [list(_rows(section.text)) for section in sections]
     speakers = find_speakers(row for rows in kept for row in rows if not row.startswith(_FRAMES))
     for section, rows in zip(sections, kept, strict=True):
-        heading = format_source_span(section, timezone)
+        heading = source_text.format_source_span(section, timezone)
         for row in rows:
             if row.startswith(EXPAND.strip()):
                 topics.update(dict.fromkeys(_listed(row)))
-            elif row.startswith(FILES_PREFIX.strip()):
-                for path, operation in parse_files_line(row):
-                    note_operation(touched, path, operation)
+            elif row.startswith(source_text.FILES_PREFIX.strip()):
+                for path, operation in source_text.parse_files_line(row):
+                    source_text.note_operation(touched, path, operation)
             elif time := _ROWS["heading"].fullmatch(row):
                 heading = time[1]
             else:
                 voice, words, factor = _voice(row, heading, speakers)
                 if voice.label == _OPEN and section is not sections[-1]:
                     voice, factor = voice._replace(label=_WAS_OPEN), 1.0
-                texts = [unit for piece in words.split(_GAP) for unit in split_units(piece)]
+                texts = [unit for piece in words.split(_GAP) for unit in source_text.split_units(piece)]
                 found.add(voice, texts, [factor] * len(texts))
-    return compose_summary(found, files_line(touched, int(_FILES_SHARE * limit)), list(topics), limit)
+    return compose_summary(found, source_text.files_line(touched, int(_FILES_SHARE * limit)), list(topics), limit)
 
 
 def _rows(text: str) -> Iterator[str]:
@@ -674,7 +659,7 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
 def _listed(row: str) -> list[str]:
     topics = (topic.strip(" .") for topic in row.removeprefix(EXPAND.strip()).split(","))
     known = (topic for topic in topics if topic and topic != NOTHING_ELSE and len(topic) <= _TOPIC_CHARS)
-    return [topic for topic in known if not is_directive(topic)]
+    return [topic for topic in known if not source_text.is_directive(topic)]
 
 
 _DATES = load_patterns(__package__)["dates"]

@@ -21,17 +21,9 @@ from math import ceil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from lossless.compaction import source_text
 from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
-from lossless.compaction.source_text import (
-    DIRECTIVE_OMITTED,
-    SourceMessage,
-    SourceSummary,
-    condensed_text,
-    fallback_summary,
-    leaf_text,
-    remove_directives,
-    remove_overrides,
-)
+from lossless.compaction.source_text import SourceMessage, SourceSummary
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_ids_in
@@ -300,7 +292,8 @@ def summarise(
     if not any(part.is_meaningful for part in source.parts):
         return None
     lines, sections = _lines(source), _sections(source)
-    text = leaf_text(lines, style.timezone) if lines else condensed_text(sections, style.timezone)
+    zone = style.timezone
+    text = source_text.leaf_text(lines, zone) if lines else source_text.condensed_text(sections, zone)
     weight = estimate_tokens(text) if source.tokens is None else source.tokens
     job = _SummaryJob(source, text, weight, style)
     made = _ask_model(job, ask, on_failure) if ask else _NOTHING
@@ -340,11 +333,11 @@ def tidy_answer(answer: Completion) -> str:
         return ""
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
-    body, expand = _parted(remove_overrides(text))
+    body, expand = _parted(source_text.remove_overrides(text))
     if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
         end = max((match.end() for match in _ANSWERS["sentence_end"].finditer(body)), default=0)
         body = body[:end].rstrip() if end >= len(body) // 2 else body
-    if not body.replace(DIRECTIVE_OMITTED, "").strip():
+    if not body.replace(source_text.DIRECTIVE_OMITTED, "").strip():
         return ""
     return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
 
@@ -416,8 +409,8 @@ def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]
     if job.weight <= limit:
         return None, "fallback"
     if is_asked:
-        return fallback_summary(job.text, limit, job.weight), "fallback"
-    words = cut_to_tokens(remove_directives(job.text)[0], limit - estimate_tokens(_ENDING)).rstrip()
+        return source_text.fallback_summary(job.text, limit, job.weight), "fallback"
+    words = cut_to_tokens(source_text.remove_directives(job.text)[0], limit - estimate_tokens(_ENDING)).rstrip()
     return (words + _ENDING if words else None), "extractive"
 
 

@@ -30,14 +30,7 @@ from lossless.ingest.transcripts.entries import (
     readable_entries,
     take_messages,
 )
-from lossless.ingest.transcripts.following import (
-    MAX_TRIES,
-    BootstrapRequest,
-    PathSurvey,
-    TranscriptReading,
-    TranscriptReport,
-    survey_path,
-)
+from lossless.ingest.transcripts.following import BootstrapRequest, TranscriptReading, TranscriptReport
 from lossless.ingest.transcripts.reading import ListedTranscript, reopen_transcript
 from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
 from lossless.ingest.window import IncomingWindow
@@ -65,7 +58,7 @@ _NOT_YET = (1 << 63) - 1
 
 def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     """Store what a transcript has that the archive does not; idempotent."""
-    for _ in range(MAX_TRIES):
+    for _ in range(following.MAX_TRIES):
         try:
             return _bootstrap(asked, transcript)
         except Stale:
@@ -186,10 +179,10 @@ def read_whole(work: TranscriptReading) -> None:
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
-    survey = survey_path(work.archive, work.id, work.path(), work.age)
+    survey = following.survey_path(work.archive, work.id, work.path(), work.age)
     if survey.made_up and survey.known < following.count_generation(work.archive, work.id, work.age):
         work.age += 1  # the lines of a file without ids that differs from what was read are renumbered
-        survey = survey_path(work.archive, work.id, work.path(), work.age)
+        survey = following.survey_path(work.archive, work.id, work.path(), work.age)
     if not survey.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
     abandoned = exclusions.abandoned_ids(
@@ -236,7 +229,7 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 
 
 def _store_path(
-    work: TranscriptReading, window: Sequence[TranscriptLine], survey: PathSurvey, abandoned: frozenset[str]
+    work: TranscriptReading, window: Sequence[TranscriptLine], survey: following.PathSurvey, abandoned: frozenset[str]
 ) -> bool:
     """Store the window that decides where the path belongs; False when it is held."""
     archive = work.archive
@@ -286,7 +279,7 @@ def _store_planned(
         work.behind = plan.places[-1]
 
 
-def _is_cut(work: TranscriptReading, survey: PathSurvey) -> bool:
+def _is_cut(work: TranscriptReading, survey: following.PathSurvey) -> bool:
     """Whether the path ends before the newest stored entry: how it continues decides what that one is."""
     newest = work.archive.messages.tail(work.id, 1)
     last = "" if survey.last is None else entry_id_of(survey.last, work.age) or ""
@@ -380,7 +373,7 @@ def store_page(
             read_whole(work)
         return work.report
 
-    for _ in range(MAX_TRIES):
+    for _ in range(following.MAX_TRIES):
         try:
             with archive.writing():
                 conversation = archive.conversations.open(session, now)
