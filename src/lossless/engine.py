@@ -672,7 +672,7 @@ class Engine:
 
     def pin(self, session: SessionRef, what: str | int) -> int:
         """Pin a text or a message: it is never summarised and is in every prompt verbatim; returns the pin's id."""
-        from lossless.ingest.events import is_encodable
+        from lossless.model.js_json import is_encodable
 
         with self.archive.writing():
             conversation = self._parts.conversation(session)

@@ -408,7 +408,6 @@ def drop_unanswered(messages: tuple[Message, ...], answered_elsewhere: AbstractS
     return render.same_if_unchanged(messages, reversed(kept))
 
 
-#: Inserted where a provider requires a user message and there is none.
 OPENING_MESSAGE = Message(role="user", content=OPENING_TEXT)
 
 

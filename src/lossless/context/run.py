@@ -243,13 +243,10 @@ def cue_snippet(text: str, term: str) -> str | None:
     at = match.start()
     window_start = max(0, at - max_chars)
     window = text[window_start : at + len(term) + max_chars]
-    start, end, place = 0, len(window), at - window_start
-    for border in _CUE["sentence_end"].finditer(window):
-        if border.end() <= place:
-            start = border.end()
-        elif border.start() >= place + len(term):
-            end = border.start()
-            break
+    place = at - window_start
+    borders = [border.span() for border in _CUE["sentence_end"].finditer(window)]
+    start = max((after for _, after in borders if after <= place), default=0)
+    end = min((before for before, _ in borders if before >= place + len(term)), default=len(window))
     if end - start > max_chars:
         start = max(start, place - (max_chars - len(term)) // 2)
         end = min(end, start + max_chars)
@@ -396,11 +393,9 @@ class PromptBuilder:
     additions: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, tuple[Message, EncodedMessage]] = field(default_factory=dict)
-    #: The sizes of messages as sent.
     sizes: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
-    #: Evidence as messages, by its text.
     blocks: dict[str, Message] = field(default_factory=dict)
 
     def with_evidence(

@@ -119,13 +119,9 @@ def stringify_js(value: Json) -> str:
     '{"a":[1,true,null,"é\\\\n"]}'
     """
     text = _write(value)
-    if text.isascii():
+    if is_encodable(text):
         return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", join_surrogates(text))
-    return text
+    return _LONE.sub(lambda lone: f"\\u{ord(lone[0]):04x}", join_surrogates(text))
 
 
 def parse_js(text: str) -> Any:
@@ -163,13 +159,18 @@ def js_number(value: float) -> str:
 
 def storable_text(text: str) -> str:
     """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, as in Node."""
+    return text if is_encodable(text) else _LONE.sub("\ufffd", join_surrogates(text))
+
+
+def is_encodable(text: str) -> bool:
+    """Whether a text is valid Unicode, without lone surrogates."""
     if text.isascii():
-        return text
+        return True
     try:
         text.encode()
     except UnicodeEncodeError:
-        return _LONE.sub("\ufffd", join_surrogates(text))
-    return text
+        return False
+    return True
 
 
 def hashed_utf8(text: str) -> bytes:
@@ -212,13 +213,7 @@ def _write(value: Json) -> str:
 def compact_json(value: object, *, allow_nan: bool = True) -> str:
     """JSON text without spaces that can be encoded: non-ASCII stays, unless there are lone surrogates to escape."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=allow_nan)
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return json.dumps(value, separators=(",", ":"), allow_nan=allow_nan)
-    return text
+    return text if is_encodable(text) else json.dumps(value, separators=(",", ":"), allow_nan=allow_nan)
 
 
 def storable_json(value: object) -> str:
