@@ -228,16 +228,9 @@ def _mined(value: Json, depth: int) -> Iterator[str]:
 def _without_blocks(text: str, tag: str) -> str:
     if f"<{tag}" not in text:
         return text
-    opening, closing = re.compile(rf"<{re.escape(tag)}(?=[\s>])"), f"</{tag}>"
-    kept: list[str] = []
-    position = 0
-    while block := opening.search(text, position):
-        end = text.find(closing, block.end())
-        if end < 0:
-            break
-        kept.append(text[position : block.start()])
-        position = end + len(closing)
-    return "".join(kept) + text[position:]
+    closing = f"</{tag}>"
+    head, found, rest = text.rpartition(closing)  # each block before the last end has one: linear in the text
+    return re.sub(rf"(?s)<{re.escape(tag)}(?=[\s>]).*?{re.escape(closing)}", "", head + found) + rest
 
 
 def _unforged(body: str) -> str:
@@ -285,17 +278,11 @@ def is_imperative(sentence: str) -> bool:
     return _DIRECTIVES["imperative"].match(sentence) is not None
 
 
-def remove_directives(text: str) -> tuple[str, bool]:
-    """Text whose directive-shaped sentences are replaced, once, by a note; and whether there were any."""
-    return _without(text, is_directive)
+def remove_directives(text: str, is_unwanted: Callable[[str], bool] = is_directive) -> tuple[str, bool]:
+    """Text whose directive-shaped sentences are replaced, once, by a note; and whether there were any.
 
-
-def remove_overrides(text: str) -> str:
-    """Text without the directives that no history needs; wishes about behaviour stay."""
-    return _without(text, is_override)[0]
-
-
-def _without(text: str, is_unwanted: Callable[[str], bool]) -> tuple[str, bool]:
+    With `is_override` wishes about behaviour stay.
+    """
     kept: list[str] = []
     omitted = previous = False
     for sentence in _sentences(text):

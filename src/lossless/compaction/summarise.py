@@ -49,6 +49,7 @@ MIN_CONDENSED_TARGET = 512
 #: Without a model, a leaf of the default length is no longer than this share of its source, or than so many tokens.
 _EXTRACT_SHARE, _EXTRACT_TOKENS = 0.14, 600
 _PLACE = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
+#: Tags in history that could be taken for those of its frame.
 _FRAME = re.compile(r"<(?=/?\s*(?:previous_context|conversation_segment|conversation_to_condense)\b)", re.IGNORECASE)
 _MAX_TEMPLATE_CHARS = 100_000
 PromptMode = Literal["normal", "aggressive"]
@@ -153,8 +154,8 @@ def render_prompt(
     """The prompt for one summary. History is put inside its frame and cannot close it."""
     values = {
         "instructions": instructions.strip() or "none",
-        "previous_context": _framed(previous_context.strip()) or "(none)",
-        "source": _framed(source),
+        "previous_context": _FRAME.sub("‹", previous_context.strip()) or "(none)",
+        "source": _FRAME.sub("‹", source),
         "target_tokens": str(target_tokens),
     }
     system = _filled(load_template(SYSTEM_TEMPLATE, folder), values)
@@ -185,11 +186,6 @@ def _checked(template: PromptTemplate) -> PromptTemplate:
 
 def _filled(template: PromptTemplate, values: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda place: values[place[1]], template.text).strip()
-
-
-def _framed(text: str) -> str:
-    """History whose tags cannot be taken for those of its frame."""
-    return _FRAME.sub("‹", text)
 
 
 SummaryLevel: TypeAlias = Literal["normal", "aggressive", "extractive", "fallback", "capped"]
@@ -333,7 +329,7 @@ def tidy_answer(answer: Completion) -> str:
         return ""
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
-    body, expand = _parted(source_text.remove_overrides(text))
+    body, expand = _parted(source_text.remove_directives(text, source_text.is_override)[0])
     if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
         end = max((match.end() for match in _ANSWERS["sentence_end"].finditer(body)), default=0)
         body = body[:end].rstrip() if end >= len(body) // 2 else body
@@ -354,16 +350,10 @@ def is_refusal(text: str) -> bool:
 def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> WrittenSummary:
     """What a model wrote; without a text when it failed, with why."""
     source, style, calls = job.source, job.style, 0
+    previous = ISOLATED_PREVIOUS if source.is_isolated else source.previous_context
+    how: dict[str, Any] = {"previous_context": previous, "instructions": style.instructions, "folder": style.folder}
     for mode in _MODES:
-        prompt = render_prompt(
-            job.text,
-            job.target(mode),
-            depth=source.depth,
-            mode=mode,
-            previous_context=ISOLATED_PREVIOUS if source.is_isolated else source.previous_context,
-            instructions=style.instructions,
-            folder=style.folder,
-        )
+        prompt = render_prompt(job.text, job.target(mode), depth=source.depth, mode=mode, **how)
         try:
             answer = ask(prompt)
         except ModelAuth:
@@ -531,8 +521,7 @@ def _send(pipe: IO[bytes], value: object) -> None:
 
 def available_cores() -> int:
     """How many cores this process may use."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:
