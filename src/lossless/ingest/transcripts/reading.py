@@ -260,20 +260,15 @@ def first_records(data: bytes) -> list[dict[str, Any]]:
     return _head(read_lines_of(BytesIO(data), len(data), 0, 1))[0]
 
 
-def reopen_transcript(kind: str, state: FileState, header: TranscriptHeader) -> Transcript:
-    """A transcript of lines that was opened before; nothing of it is read yet."""
-    return Transcript(KINDS[kind], state, header, is_array=False)
-
-
 def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptLine]:
     """The entries of a file of lines from byte `start` on, where line `number` begins."""
-    return reopen_transcript(kind, file_state(path), TranscriptHeader()).appended(start, number)
+    return Transcript(KINDS[kind], file_state(path), TranscriptHeader()).appended(start, number)
 
 
 class Transcript:
     """A transcript as of its opening; later appended lines are not read."""
 
-    def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
+    def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool = False) -> None:
         self.kind = reader.kind
         self.state = state
         #: The header from the first records; `lane_header(None)` has read them all.
