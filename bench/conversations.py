@@ -5,7 +5,8 @@ from __future__ import annotations
 import string
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from lossless.testing.conversations import agent_conversation, dice, json_line, pick
+from bench.agent_conversation import agent_conversation, dice, pick
+from lossless.model.js_json import stringify_js
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -111,7 +112,7 @@ def by_turn(messages: Iterable[ChatMessage]) -> Iterator[list[ChatMessage]]:
 
 def json_bytes(messages: Iterable[ChatMessage]) -> int:
     """The size of the messages as compact JSON, one a line."""
-    return sum(len(json_line(message).encode()) + 1 for message in messages)
+    return sum(len(stringify_js(message).encode()) + 1 for message in messages)
 
 
 def text_bytes(messages: Iterable[ChatMessage]) -> int:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
-from lossless.testing import agent_conversation
+from bench.agent_conversation import agent_conversation
 from tests.forking import Fork
 from tests.fuzz.world import open_engine
 

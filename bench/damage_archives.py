@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import lossless
+from bench.agent_conversation import agent_conversation
 from bench.damage_lawful import LAWFUL
 from lossless.files.vault import open_vault
 from lossless.maintenance import repair
 from lossless.store.archive import Archive
-from lossless.testing import VirtualClock, agent_conversation, openai_chat, sample_conversation
+from lossless.testing import VirtualClock, openai_chat, sample_conversation
 from lossless.transfer.archive_file import export_archive
 from lossless.transfer.lossless_claw import TransferOptions, export_lossless_claw
 

@@ -119,8 +119,8 @@ MUTATIONS = (
     Mutation(
         "appended entries are taken for the same branch",
         "ingest/transcripts/bootstrap.py",
-        "front = following.extend_front(work.front, readable_entries(entries))",
-        "front = following.extend_front(work.front, readable_entries(entries), on_path=True)",
+        "front = following.extend_front(work.front, lines.readable_entries(entries))",
+        "front = following.extend_front(work.front, lines.readable_entries(entries), on_path=True)",
         "what the host has left stays in the context",
         "tree",
     ),

@@ -7,7 +7,7 @@ import random
 from typing import TYPE_CHECKING, Any
 
 import lossless
-from lossless.testing import agent_conversation
+from bench.agent_conversation import agent_conversation
 from tests.faults import open_engine, problems
 from tests.forking import Fork
 

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
+from bench.agent_conversation import agent_conversation
 from lossless.model.context import framed_tokens
-from lossless.testing import Scripted, VirtualClock, agent_conversation, say
+from lossless.testing import Scripted, VirtualClock, say
 from tests.compaction.loop_kit import (
     BUDGET,
     HARD,

@@ -14,13 +14,15 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 import lossless
+from bench.agent_conversation import agent_conversation
 from lossless.context.repair import message_groups
 from lossless.errors import BadInput, NotFound
 from lossless.model.context import MessageItem, newest_user_index, prompt_tokens
-from lossless.testing import Scripted, agent_conversation
-from lossless.testing.strategies import MESSAGES, tool_streams
+from lossless.testing import Scripted
+from lossless.testing.strategies import MESSAGES
 from tests.compaction.loop_kit import SESSION, conversation_id, open_engine, size, talk
 from tests.compaction.providers import FORMATS, accepted_by_sdk, complaints
+from tests.tool_streams import tool_streams
 
 if TYPE_CHECKING:
     from lossless import Engine

@@ -11,12 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lossless
+from bench.agent_conversation import agent_conversation
 from lossless import errors, formats
 from lossless.model.messages import File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.store.rows import decompress_residual
-from lossless.testing import agent_conversation, sample_conversation
-from lossless.testing.strategies import MESSAGES, hostile_text, json_values, tool_streams
+from lossless.testing import sample_conversation
+from lossless.testing.strategies import MESSAGES, hostile_text, json_values
 from tests.faults import SESSION, open_engine, problems
+from tests.tool_streams import tool_streams
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import Phase, find, given, settings
 
 from lossless.testing import openai_chat
-from lossless.testing.strategies import MESSAGES, hostile_text, nasty_text, tool_streams
+from lossless.testing.strategies import MESSAGES, hostile_text, nasty_text
+from tests.tool_streams import tool_streams
 
 _QUICK = settings(max_examples=25, database=None, deadline=None)
 

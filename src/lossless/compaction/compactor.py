@@ -307,13 +307,9 @@ def policy_for(
 
 def apply_override(policy: CompactionPolicy, rule: ContextThresholdOverride) -> CompactionPolicy:
     """The policy with a rule's numbers: one value, used by every planner."""
-    return replace(
-        policy,
-        context_threshold=rule.context_threshold,
-        context_threshold_source="override",
-        fresh_tail_count=policy.fresh_tail_count if rule.fresh_tail_count is None else rule.fresh_tail_count,
-        leaf_chunk_tokens=policy.leaf_chunk_tokens if rule.leaf_chunk_tokens is None else rule.leaf_chunk_tokens,
-    )
+    numbers = {"fresh_tail_count": rule.fresh_tail_count, "leaf_chunk_tokens": rule.leaf_chunk_tokens}
+    given: dict[str, Any] = {name: number for name, number in numbers.items() if number is not None}
+    return replace(policy, context_threshold=rule.context_threshold, context_threshold_source="override", **given)
 
 
 def possible_policies(settings: Settings) -> tuple[CompactionPolicy, ...]:
@@ -333,7 +329,6 @@ def first_import_policy(policy: CompactionPolicy, *, single_root: bool = False) 
 
 #: From this share of the threshold on, summaries are prepared.
 _PREPARE_FROM = 0.5
-#: Sessions whose numbers are remembered.
 _MAX_POLICIES = 1000
 
 
@@ -356,7 +351,6 @@ class TurnOutcome:
     """What a turn did about the size of its context."""
 
     decision: CompactionDecision
-    #: The compaction that ran on the turn, if one did.
     report: run.CompactionReport | None = None
     #: Whether a sweep was deferred.
     owes: bool = False
@@ -447,8 +441,7 @@ class Compactor:
         if payer == "background":
             report = None
             if self.settings.prepare_summaries:  # fold by those that were prepared, without asking anybody
-                job = self._job(request, policy, decision, "turn", only_prepared=True)
-                made = run.compact(job)
+                made = self._compact(request, policy, decision, "turn", only_prepared=True)
                 report = made if made.compacted else None
             owes = report is None or not decision.is_under(report.tokens_after + self._framing(id_))
             if owes:
@@ -456,8 +449,7 @@ class Compactor:
             return TurnOutcome(decision, report and replace(report, history=history), owes, history)
         seconds, is_forced = None if may_ask_model else self.turn_seconds, decision.pressure == "hard"
         how = {"may_ask_model": may_ask_model, "takes_over": not may_ask_model, "is_forced": is_forced}
-        job = self._job(request, policy, decision, "turn", seconds=seconds, **how)
-        report = run.compact(job)
+        report = self._compact(request, policy, decision, "turn", seconds=seconds, **how)
         remaining = self._shown(id_, history.tokens, policy) + self._framing(id_)
         owes = not decision.is_under(remaining) and not report.exhausted
         if owes:
@@ -482,8 +474,7 @@ class Compactor:
         if not self._prepares(decision) or decision.should_compact:
             return 0
         how = {"is_ahead": True, "leaf_only": True, "manual": True, "on_failure": "raise"}
-        job = self._job(request, policy, decision, "prepare", **how)
-        return len(run.compact(job).summary_ids)
+        return len(self._compact(request, policy, decision, "prepare", **how).summary_ids)
 
     def make_room(self, request: CompactionRequest) -> run.CompactionReport:
         """Fold once without a model, as at the budget: a prompt would leave out what no summary stands for."""
@@ -492,8 +483,8 @@ class Compactor:
         history = self.history(request, policy)
         decision = self._evaluate(request, policy, history)
         how = {"may_ask_model": False, "takes_over": True, "is_forced": True, "manual": True}
-        job = self._job(request, policy, decision, "turn", seconds=self.turn_seconds, **how)
-        report = replace(run.compact(job), history=history)
+        report = self._compact(request, policy, decision, "turn", seconds=self.turn_seconds, **how)
+        report = replace(report, history=history)
         if report.compacted:
             self._keep(request, history)
         return report
@@ -575,7 +566,7 @@ class Compactor:
     def fold_leaves(self, request: CompactionRequest) -> run.CompactionReport:
         """One sweep that folds what precedes the fresh tail into leaves; a model that fails ends it."""
         how = {"on_failure": "raise", "leaf_only": True, "manual": True, "is_forced": True}
-        return run.compact(self._job(request, self.policy(request), self.evaluate(request), "rotate", **how))
+        return self._compact(request, self.policy(request), self.evaluate(request), "rotate", **how)
 
     def fold_import(
         self,
@@ -594,8 +585,7 @@ class Compactor:
         policy, decision = first_import_policy(self.policy(request), single_root=single_root), self.evaluate(request)
         policy = policy if limit is None else replace(policy, max_sweep_iterations=limit)
         how = {"may_ask_model": may_ask_model, "manual": True, "is_forced": True}
-        job = self._job(request, policy, decision, "import", progress=progress, **how)
-        report = run.compact(job)
+        report = self._compact(request, policy, decision, "import", progress=progress, **how)
         self._after_compaction(request, report)
         return report
 
@@ -628,10 +618,10 @@ class Compactor:
             self.archive.guards.put_debt(debt)
             self._keep(request, history)
         how = {"may_ask_model": may_ask_model, "on_failure": "raise" if may_ask_model else "extractive"}
-        job = self._job(request, policy, decision, "background", seconds=seconds, **how)
         report = run.unchanged_report(CompactionReason.BELOW_THRESHOLD, decision.stored_tokens)
         if decision.should_compact:
-            report = replace(run.compact(job), history=history)
+            report = self._compact(request, policy, decision, "background", seconds=seconds, **how)
+            report = replace(report, history=history)
         self._settle(id_, report, debt.maintenance_revision)
         return report
 
@@ -657,15 +647,15 @@ class Compactor:
                 revision = debt.maintenance_revision
                 self.archive.guards.put_debt(run.finish_drain(debt, "done", self.clock(), started_revision=revision))
 
+    def _compact(
+        self, request: CompactionRequest, policy: CompactionPolicy, decision: CompactionDecision, actor: str, **how: Any
+    ) -> run.CompactionReport:
+        return run.compact(self._job(request, policy, decision, actor, **how))
+
     def _job(
-        self,
-        request: CompactionRequest,
-        policy: CompactionPolicy,
-        decision: CompactionDecision,
-        actor: str = "compact",
-        **more: Any,
+        self, request: CompactionRequest, policy: CompactionPolicy, decision: CompactionDecision, actor: str, **how: Any
     ) -> run.CompactionJob:
-        """A compaction as it is by default; `more` says what differs."""
+        """A compaction as it is by default; `how` says what differs."""
         id_, policy = request.conversation.id, policy.sweeping(decision.budget)
         return run.CompactionJob(
             archive=self.archive,
@@ -676,5 +666,5 @@ class Compactor:
             clock=self.clock,
             actor=actor,
             crew_tokens=self.crew_tokens,
-            **more,
+            **how,
         )

@@ -5,7 +5,6 @@ budget.
 from __future__ import annotations
 
 import heapq
-import re
 from collections import Counter
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,30 +12,15 @@ from functools import lru_cache
 from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.compaction.source_text import (
-    DIRECTIVE_MARKER,
-    DIRECTIVE_OMITTED,
-    FALLBACK_MARKER,
-    FILES_PREFIX,
-    files_line,
-    format_local_time,
-    format_source_span,
-    is_directive,
-    is_imperative,
-    is_override,
-    note_operation,
-    parse_files_line,
-    remove_interjections,
-    split_units,
-    to_local_time,
-    touched_files,
-)
+from lossless.compaction import source_text
 from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units
 from lossless.model.messages import sender_name
+from lossless.model.search_text import load_patterns
 from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens, one_line
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from datetime import date, datetime
 
@@ -215,10 +199,11 @@ class _SummaryDraft:
         found: set[int] = set()
         texts, places = self.units.texts, self.units.places
         for first in self.suspects:
-            if (is_override if self.row_of[first].role == "user" else is_directive)(texts[first]):
+            is_order = source_text.is_override if self.row_of[first].role == "user" else source_text.is_directive
+            if is_order(texts[first]):
                 found.add(first)
                 for place in range(first + 1, min(first + _MAX_STEPS, len(texts))):
-                    if places[place] != places[first] or not is_imperative(texts[place]):
+                    if places[place] != places[first] or not source_text.is_imperative(texts[place]):
                         break
                     found.add(place)
         return found
@@ -348,7 +333,7 @@ class _SummaryDraft:
 
     def _shown(self, index: int) -> str:
         text = self.units.texts[index]
-        if index not in self.suspects or text.startswith("“") or not is_directive(text):
+        if index not in self.suspects or text.startswith("“") or not source_text.is_directive(text):
             return text
         return f"“{text}”"
 
@@ -419,13 +404,9 @@ class _SummaryDraft:
                 yield key_phrase(self.units.texts[index], self.vocabulary, worth)
 
 
-#: The name of a person whose words follow.
-_SPOKEN = re.compile(r"((?![a-z])[^\W\d_][\w.'’-]{0,23}(?: [^\W\d_][\w.'’-]{0,23}){0,2}): (?=\S)")
+_ROWS = load_patterns(__package__)["rows"]
 _LEAST_TURNS = 3
 _SPOKEN_SHARE = 0.6
-_NO_NAMES = frozenset(
-    ("user", "assistant", "system", "tool", "human", "ai", "model", "developer", "error", "warning", "note", "todo")
-) | {"files", "goal", "open", "was open"}
 #: A pause this long, or a new day, gets a new time heading.
 _PAUSE = timedelta(hours=1)
 _MOST_USER_FACTOR = 6.0
@@ -468,7 +449,8 @@ def extract(
             found.add(*row)
     if by_id:
         _frame_work(lines, done, found, heading)
-    return compose_summary(found, files_line(touched_files(lines), int(_FILES_SHARE * limit)), (), limit)
+    files = source_text.files_line(source_text.touched_files(lines), int(_FILES_SHARE * limit))
+    return compose_summary(found, files, (), limit)
 
 
 def _speech_row(
@@ -538,16 +520,16 @@ def find_speakers(texts: Iterable[str]) -> frozenset[str]:
     Only where most messages begin so, and each name begins several; a word that stands for a role is no name.
     """
     texts = list(texts)
-    begun = (_SPOKEN.match(text) for text in texts)
+    begun = (_ROWS["speaker"].match(text) for text in texts)
     names = Counter(match[1] for match in begun if match)
-    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _NO_NAMES}
-    known = {name for name in known if not is_directive(name)}
+    known = {name for name, count in names.items() if count >= _LEAST_TURNS and name.lower() not in _ROWS["no_names"]}
+    known = {name for name in known if not source_text.is_directive(name)}
     return frozenset(known) if sum(names[name] for name in known) >= _SPOKEN_SHARE * len(texts) else frozenset()
 
 
 def split_speaker(text: str, speakers: frozenset[str]) -> tuple[str, str]:
     """The speaker before a text and the rest of it; '' and all of it when there is none."""
-    if not speakers or (begun := _SPOKEN.match(text)) is None or begun[1] not in speakers:
+    if not speakers or (begun := _ROWS["speaker"].match(text)) is None or begun[1] not in speakers:
         return "", text
     return begun[1], text[begun.end() :]
 
@@ -560,10 +542,10 @@ def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime)
     factors: list[float] = []
     for place, passage in enumerate(speech.split("```")):
         share = factor * _CODE_FACTOR if place % 2 else factor
-        found = split_units(passage)
+        found = source_text.split_units(passage)
         if not place % 2 and speaks_of_days(passage):
             found = [date_words(unit, moment.date()) if speaks_of_days(unit) else unit for unit in found]
-        texts += remove_interjections(found)
+        texts += source_text.remove_interjections(found)
         asked = share if is_user else share * _QUESTION_FACTOR
         factors += [asked if unit[-1] in "?？" else share for unit in found]
     return texts, factors
@@ -573,7 +555,7 @@ def _speech_units(speech: str, role: Role, user_factor: float, moment: datetime)
 def _speaker(sender: str | None) -> str:
     """The name in a sender's metadata; '' when there is none, or when it reads like an order."""
     name = sender_name(sender)
-    return "" if is_directive(name) else name
+    return "" if source_text.is_directive(name) else name
 
 
 def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
@@ -581,9 +563,9 @@ def _headings(lines: Sequence[SourceMessage], timezone: str) -> Iterator[str]:
     heading = ""
     previous: datetime | None = None
     for line in lines:
-        moment = to_local_time(line.created_at, timezone)
+        moment = source_text.to_local_time(line.created_at, timezone)
         if previous is None or abs(moment - previous) >= _PAUSE or moment.date() != previous.date():
-            heading = format_local_time(moment, timezone)
+            heading = source_text.format_local_time(moment, timezone)
         previous = moment
         yield heading
 
@@ -598,19 +580,14 @@ def _user_factor(lines: Sequence[SourceMessage]) -> float:
     return min(_MOST_USER_FACTOR, max(1.0, by_others / max(1, by_user)))
 
 
-_HEADING = re.compile(r"\[(\d{4}-\d\d-\d\d[^\]\n]{0,60})\]")
-_LABEL = re.compile(
-    r"(Goal|Open|Was open|(?:user|assistant|system)(?: \([^()\n]{1,40}\))?|ran \S{1,40}|\S{1,40} (?:output|failed)): "
-)
-_NOTE = re.compile(r"\[(?:Truncated from|Capped)[^\]\n]*\]")
-_MARKERS = (DIRECTIVE_MARKER, DIRECTIVE_OMITTED, FALLBACK_MARKER)
+_MARKERS = (source_text.DIRECTIVE_MARKER, source_text.DIRECTIVE_OMITTED, source_text.FALLBACK_MARKER)
 _USER_FACTOR = 2.0
 #: What tools printed, and what failed on the way, matters less than in a leaf.
 _OUTPUT_FACTOR = 0.12
 _FAILURE_FACTOR = 0.5
 _TOPIC_CHARS = 80
 #: How the rows begin that are not speech.
-_FRAMES = ("[", EXPAND.strip(), FILES_PREFIX.strip())
+_FRAMES = ("[", EXPAND.strip(), source_text.FILES_PREFIX.strip())
 
 
 def condense(
@@ -631,28 +608,28 @@ def condense(
     kept = [list(_rows(section.text)) for section in sections]
     speakers = find_speakers(row for rows in kept for row in rows if not row.startswith(_FRAMES))
     for section, rows in zip(sections, kept, strict=True):
-        heading = format_source_span(section, timezone)
+        heading = source_text.format_source_span(section, timezone)
         for row in rows:
             if row.startswith(EXPAND.strip()):
                 topics.update(dict.fromkeys(_listed(row)))
-            elif row.startswith(FILES_PREFIX.strip()):
-                for path, operation in parse_files_line(row):
-                    note_operation(touched, path, operation)
-            elif time := _HEADING.fullmatch(row):
+            elif row.startswith(source_text.FILES_PREFIX.strip()):
+                for path, operation in source_text.parse_files_line(row):
+                    source_text.note_operation(touched, path, operation)
+            elif time := _ROWS["heading"].fullmatch(row):
                 heading = time[1]
             else:
                 voice, words, factor = _voice(row, heading, speakers)
                 if voice.label == _OPEN and section is not sections[-1]:
                     voice, factor = voice._replace(label=_WAS_OPEN), 1.0
-                texts = [unit for piece in words.split(_GAP) for unit in split_units(piece)]
+                texts = [unit for piece in words.split(_GAP) for unit in source_text.split_units(piece)]
                 found.add(voice, texts, [factor] * len(texts))
-    return compose_summary(found, files_line(touched, int(_FILES_SHARE * limit)), list(topics), limit)
+    return compose_summary(found, source_text.files_line(touched, int(_FILES_SHARE * limit)), list(topics), limit)
 
 
 def _rows(text: str) -> Iterator[str]:
     """The rows of a summary without the notes that a cut or a filter left in it."""
     for row in text.splitlines():
-        bare = _NOTE.sub("", row)
+        bare = _ROWS["note"].sub("", row)
         for marker in _MARKERS:
             bare = bare.replace(marker, "")
         if bare.strip():
@@ -664,7 +641,7 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
     name, words = split_speaker(row, speakers)
     if name:
         return ExtractRow(name, heading, "user", is_speech=True, is_named=True), words, _USER_FACTOR
-    label = _LABEL.match(row)
+    label = _ROWS["label"].match(row)
     if label is None:
         return ExtractRow("", heading, "user"), row, 1.0
     words = row[label.end() :]
@@ -682,28 +659,10 @@ def _voice(row: str, heading: str, speakers: frozenset[str]) -> tuple[ExtractRow
 def _listed(row: str) -> list[str]:
     topics = (topic.strip(" .") for topic in row.removeprefix(EXPAND.strip()).split(","))
     known = (topic for topic in topics if topic and topic != NOTHING_ELSE and len(topic) <= _TOPIC_CHARS)
-    return [topic for topic in known if not is_directive(topic)]
+    return [topic for topic in known if not source_text.is_directive(topic)]
 
 
-_MONTHS = (
-    *("January", "February", "March", "April", "May", "June"),
-    *("July", "August", "September", "October", "November", "December"),
-)
-_WEEKDAYS = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
-_COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
-_NUMBERS = {"a": 1, "an": 1} | {name: number for number, name in enumerate(_COUNTS, 1)}
-_WEEKDAY = r"(?:mon|tue|wed|thu|fri|sat|sun)(?:s|rs|urs|nes|ur)?(?:day)?"
-#: In lower case: that is many times faster than ignoring the case.
-_SAID = re.compile(
-    r"\b(?<!like )(?<!like just )(?<!like only )(?:(?P<day>yesterday|tomorrow|last night)"
-    rf"|(?P<way>last|next) (?P<what>week(?:end)?|month|year|{_WEEKDAY})"
-    r"|(?P<count>an?|one|two|three|four|five|six|seven|eight|nine|ten|\d{1,2}) (?P<unit>day|week|month|year)s? ago)\b"
-    r"(?! (?:of|in) )"
-)
-
-
-#: How the words for a day begin that follow `last` or `next`.
-_NEAR = frozenset(("nig", "wee", "mon", "yea", "tue", "wed", "thu", "fri", "sat", "sun"))
+_DATES = load_patterns(__package__)["dates"]
 
 
 def speaks_of_days(text: str) -> bool:
@@ -711,7 +670,10 @@ def speaks_of_days(text: str) -> bool:
     if " ago" in text or "esterday" in text or "omorrow" in text:
         return True
     return any(
-        words[:3].lower() in _NEAR for mark in ("ast ", "ext ") if mark in text for words in text.split(mark)[1:]
+        words[:3].lower() in _DATES["near"]
+        for mark in ("ast ", "ext ")
+        if mark in text
+        for words in text.split(mark)[1:]
     )
 
 
@@ -724,7 +686,7 @@ def date_words(text: str, said_on: date) -> str:
     """
     folded = text.lower()
     pieces, end = [], 0
-    for found in _SAID.finditer(folded if len(folded) == len(text) else text):
+    for found in _DATES["said"].finditer(folded if len(folded) == len(text) else text):
         if meant := _meaning(found, said_on):
             pieces.append(f"{text[end : found.end()]} ({meant})")
             end = found.end()
@@ -736,7 +698,7 @@ def _meaning(found: re.Match[str], today: date) -> str:
     if day := found["day"]:
         unit, step = "day", 1 if day == "tomorrow" else -1
     elif count := found["count"]:
-        unit, step = found["unit"], -(_NUMBERS.get(count) or int(count))
+        unit, step = found["unit"], -(_DATES["numbers"].get(count) or int(count))
     else:
         unit, step = found["what"], -1 if found["way"] == "last" else 1
     try:
@@ -757,13 +719,13 @@ def _date_away(unit: str, step: int, today: date) -> str:
             return f"weekend of {_named_day(monday + timedelta(days=5, weeks=min(step, 0)))}"
         case "month":
             months = today.year * 12 + today.month - 1 + step
-            return f"{_MONTHS[months % 12]} {months // 12}" if months >= 12 else ""
+            return f"{_DATES['months'][months % 12]} {months // 12}" if months >= 12 else ""
         case "year":
             return str(today.year + step) if today.year + step > 0 else ""
-    day = _WEEKDAYS.index(unit[:3])
+    day = _DATES["weekdays"].index(unit[:3])
     away = (today.weekday() - day - 1) % 7 + 1 if step < 0 else -((day - today.weekday() - 1) % 7 + 1)
     return _named_day(today - timedelta(days=away))
 
 
 def _named_day(day: date) -> str:
-    return f"{day.day} {_MONTHS[day.month - 1]} {day.year}"
+    return f"{day.day} {_DATES['months'][day.month - 1]} {day.year}"

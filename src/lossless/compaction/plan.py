@@ -128,7 +128,6 @@ class SweepState:
     #: What the context takes in a prompt now.
     tokens: int
     prefix_target: int
-    #: The history budget.
     budget: int = 0
     #: At this size messages stop being folded; None folds all of them before the tail.
     stop_at: int | None = None

@@ -84,21 +84,25 @@ def unchanged_report(
     return CompactionReport(ok, False, reason, tokens, tokens, stop=stop)
 
 
-_FAILURES: Final[dict[StopReason, CompactionReason]] = {
-    "auth failure": CompactionReason.AUTH,
-    "model failure": CompactionReason.MODEL_FAILED,
-    "model denied": CompactionReason.MODEL_DENIED,
-    "breaker open": CompactionReason.BREAKER,
-    "spend backoff": CompactionReason.SPEND,
+#: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
+#: credentials are the breaker's.
+DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
+#: A sweep ended so because a model did not answer, or must not be asked: what its compaction and its drain say.
+_FAILURES: Final[dict[StopReason, tuple[CompactionReason, DrainEnding]]] = {
+    "auth failure": (CompactionReason.AUTH, "refused"),
+    "model failure": (CompactionReason.MODEL_FAILED, "failed"),
+    "model denied": (CompactionReason.MODEL_DENIED, "denied"),
+    "breaker open": (CompactionReason.BREAKER, "breaker open"),
+    "spend backoff": (CompactionReason.SPEND, "spend backoff"),
 }
-#: A sweep ended so because a model did not answer, or must not be asked.
 FAILED_STOPS: Final[frozenset[StopReason]] = frozenset(_FAILURES)
 
 
 def conclude(chain: SweepRounds, stop: StopReason, folds: int, *, manual: bool = False) -> CompactionReport:
     """Say how a compaction ended: its chain after the last sweep, why that one stopped, folds in all."""
     compacted, under, exhausted = folds > 0, chain.is_under, stop == "nothing left"
-    if failure := _FAILURES.get(stop):
+    if stop in _FAILURES:
+        failure = _FAILURES[stop][0]
         reason = CompactionReason.AUTH_PARTIAL if failure is CompactionReason.AUTH and compacted else failure
         return CompactionReport(failure is CompactionReason.BREAKER, compacted, reason)
     if under or (manual and not compacted):
@@ -146,6 +150,10 @@ class CompactionJob:
     only_prepared: bool = False
     #: Prolongs the lease, and says whether it is still ours; known when the work begins.
     prolong: Callable[[], bool] = lambda: True
+
+    @property
+    def asks_model(self) -> bool:
+        return self.may_ask_model and self.summariser.has_model
 
     @property
     def leaves_until(self) -> int | None:
@@ -264,16 +272,11 @@ def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
     state = replace(state, takes_any=job.is_forced or state.takes_any)
     if job.leaf_only:
         state = replace(state, leaf_only=True, stop_at=None)
-    stop = plan.stop_reason(state, job.policy, now) or "nothing left"
-    return _Sweep(context, call_ids, state, deadline, stop=stop)
+    return _Sweep(context, call_ids, state, deadline, stop=plan.stop_reason(state, job.policy, now) or "nothing left")
 
 
 def _gate(job: CompactionJob) -> ArchiveGate:
     return job.summariser.gate(job.archive, job.conversation_id, job.clock)
-
-
-def _asks(job: CompactionJob) -> bool:
-    return job.may_ask_model and job.summariser.has_model
 
 
 def _extraction_pool(
@@ -281,7 +284,7 @@ def _extraction_pool(
 ) -> AbstractContextManager[ExtractionPool | None]:
     """Processes to extract with, when there is so much to extract that starting them pays."""
     size = job.summariser.settings.summary_processes or available_cores()
-    if size < 2 or sweeping.state.tokens < job.crew_tokens or _asks(job):
+    if size < 2 or sweeping.state.tokens < job.crew_tokens or job.asks_model:
         return nullcontext()
     rounds = 1 if job.manual else chain.max_rounds
     limit = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
@@ -297,7 +300,7 @@ def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) ->
     A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
     """
     gate = replace(_gate(job), is_wanted=job.prolong)
-    ask = _remember_failures(job.summariser.ask(gate), sweeping) if _asks(job) else None
+    ask = _remember_failures(job.summariser.ask(gate), sweeping) if job.asks_model else None
     parallel = job.summariser.settings.summary_parallelism
     while batch := _next(job, sweeping, parallel if ask and sweeping.failure is None else None):
         if not job.prolong():
@@ -416,16 +419,14 @@ def _place(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, written: Writt
         with job.archive.writing():
             kind = "blank" if is_blank else "unshrinkable"
             job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
-    elif not _fold_in(job, sweeping, work, _new(work, written)):
-        return False
+    else:
+        new_id = summary_id(written.text, str(uuid4()))
+        new = NewSummary(new_id, work.depth, written.text, written.tokens, written.model, written.file_ids)
+        if not _fold_in(job, sweeping, work, new):
+            return False
     if job.progress:
         job.progress(work, written)
     return written is not None
-
-
-def _new(work: plan.Pass, written: WrittenSummary) -> NewSummary:
-    id_ = summary_id(written.text, str(uuid4()))
-    return NewSummary(id_, work.depth, written.text, written.tokens, written.model, written.file_ids)
 
 
 def _fold_in(
@@ -521,13 +522,10 @@ def _publish(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, known: Summa
 
 
 def _stop_of(error: ModelError | GuardOpen | Stale) -> StopReason:
-    if isinstance(error, Stale):
-        return "stale"
     if isinstance(error, GuardOpen):
         return "breaker open" if error.guard == BREAKER_GUARD else "spend backoff"
-    if isinstance(error, ModelAuth):
-        return "auth failure"
-    return "model denied" if isinstance(error, ModelDenied) else "model failure"
+    stops: dict[type, StopReason] = {Stale: "stale", ModelAuth: "auth failure", ModelDenied: "model denied"}
+    return stops.get(type(error), "model failure")
 
 
 def _why(context: Sequence[ContextItem], target: int) -> str:
@@ -551,19 +549,6 @@ _FIRST_BACKOFF = timedelta(minutes=5)
 _LONGEST_BACKOFF = timedelta(minutes=30)
 #: A pause of a model may be longer by its settings, but no debt waits for more than this.
 _LONGEST_WAIT = timedelta(days=1)
-#: How a drain came out. Only `done` and `exhausted` clear the debt, and only `failed` makes it back off: refused
-#: credentials are the breaker's.
-DrainEnding = Literal["done", "exhausted", "unfinished", "failed", "refused", "denied", "breaker open", "spend backoff"]
-
-_ENDINGS: Final[dict[StopReason | None, DrainEnding]] = {
-    "auth failure": "refused",
-    "model failure": "failed",
-    "model denied": "denied",
-    "breaker open": "breaker open",
-    "spend backoff": "spend backoff",
-    "busy": "unfinished",
-    "stale": "unfinished",
-}
 
 
 def request_sweep(
@@ -624,21 +609,22 @@ def finish_drain(
     `debt` is the row as it is now: a request that came since `started_revision` outlives a good ending.
     `until` is when an open guard closes again, and replaces the back-off.
     """
+    attempts, later, pending = 0, None, debt.pending
     if ending in ("done", "exhausted"):
-        asked_again = debt.pending and debt.maintenance_revision != started_revision
-        return _stamped(_settled(debt, now, pending=asked_again, failure=detail), now)
-    if ending == "unfinished":
-        return _stamped(_settled(debt, now, pending=debt.pending, failure=detail), now)
-    attempts = debt.retry_attempts + (ending in ("failed", "refused"))
-    later = until or (now + drain_backoff(attempts) if ending == "failed" else None)
-    waiting = replace(debt, running=False, last_finished_at=now, last_failure_summary=detail or ending)
-    return _stamped(replace(waiting, retry_attempts=attempts, next_attempt_after=later), now)
+        pending = pending and debt.maintenance_revision != started_revision
+    elif ending != "unfinished":
+        attempts, detail = debt.retry_attempts + (ending in ("failed", "refused")), detail or ending
+        later = until or (now + drain_backoff(attempts) if ending == "failed" else None)
+    ended = replace(debt, pending=pending, running=False, last_finished_at=now, last_failure_summary=detail)
+    return _stamped(replace(ended, retry_attempts=attempts, next_attempt_after=later), now)
 
 
 def drain_ending(report: CompactionReport) -> DrainEnding:
     """How a drain came out, from what its compaction said and why its last sweep stopped."""
-    if (ending := _ENDINGS.get(report.stop)) is not None:
-        return ending
+    if report.stop in ("busy", "stale"):
+        return "unfinished"
+    if report.stop is not None and report.stop in _FAILURES:
+        return _FAILURES[report.stop][1]
     if report.exhausted:
         return "exhausted"
     if report.ok and report.reason is not CompactionReason.STILL_OVER:
@@ -658,7 +644,7 @@ def revalidate_debt(debt: CompactionDebt, decision: CompactionDecision, now: dat
         return debt
     if decision.should_compact:
         return _stamped(replace(debt, reason=THRESHOLD_REASON), now)
-    return _stamped(_settled(debt, now, pending=False), now)
+    return finish_drain(debt, "done", now, started_revision=debt.maintenance_revision)
 
 
 def drain_budget(debt: CompactionDebt, budget: int) -> int:
@@ -681,11 +667,6 @@ def drain_policy(
         if all(old in (None, new) for old, new in zip(stored, numbers, strict=True)):
             return policy
     return live
-
-
-def _settled(debt: CompactionDebt, now: datetime, *, pending: bool, failure: str | None = None) -> CompactionDebt:
-    ended = replace(debt, pending=pending, running=False, last_finished_at=now, last_failure_summary=failure)
-    return replace(ended, retry_attempts=0, next_attempt_after=None)
 
 
 def _stamped(debt: CompactionDebt, now: datetime) -> CompactionDebt:

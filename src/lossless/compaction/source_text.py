@@ -15,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lossless.model.identity import file_ids_in
 from lossless.model.messages import File, Opaque, Text, ToolResult, remove_reasoning
+from lossless.model.search_text import load_patterns
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -227,16 +228,9 @@ def _mined(value: Json, depth: int) -> Iterator[str]:
 def _without_blocks(text: str, tag: str) -> str:
     if f"<{tag}" not in text:
         return text
-    opening, closing = re.compile(rf"<{re.escape(tag)}(?=[\s>])"), f"</{tag}>"
-    kept: list[str] = []
-    position = 0
-    while block := opening.search(text, position):
-        end = text.find(closing, block.end())
-        if end < 0:
-            break
-        kept.append(text[position : block.start()])
-        position = end + len(closing)
-    return "".join(kept) + text[position:]
+    closing = f"</{tag}>"
+    head, found, rest = text.rpartition(closing)  # each block before the last end has one: linear in the text
+    return re.sub(rf"(?s)<{re.escape(tag)}(?=[\s>]).*?{re.escape(closing)}", "", head + found) + rest
 
 
 def _unforged(body: str) -> str:
@@ -257,84 +251,38 @@ DIRECTIVE_MARKER = "[LCM fallback summary; directive-shaped untrusted content om
 FALLBACK_MARKER = "[LCM fallback summary; truncated for context management]"
 TRUNCATED_PREFIX = "[Truncated from "
 
-#: Orders against a model's own instructions, which no history needs.
-_OVERRIDE = re.compile(
-    r"\b(?:ignore|disregard|forget|override|bypass|overrule)\b[^.!?\n]{0,60}?"
-    r"(?:\b(?:previous|prior|above|earlier|preceding|existing|system|developer|safety|your)\b[^.!?\n]{0,40}?"
-    r"\b(?:instructions?|prompts?|guidelines?|directives?|rules)\b"
-    r"|\b(?:all|any|every|the)\b[^.!?\n]{0,20}?\b(?:instruction|guideline|directive)s?\b)"
-    r"|\b(?:reveal|print|show|repeat|output|leak|display|expose|tell)\b[^.!?\n]{0,40}?"
-    r"\b(?:system|developer|hidden|initial|secret|your)\s+(?:prompt|instruction)s?\b"
-    r"|\bjail\s?br(?:eak|eaks|eaking|oken)\b|\bdo anything now\b|\bDAN mode\b"
-    r"|\b(?:act|behave|respond|answer)\s+as\s+DAN\b"
-    r"|\b(?:enable|enter|activate)\s+(?:developer|god|admin)\s+mode\b"
-    r"|\bignorier(?:e|en|t|st)\b[^.!?\n]{0,40}?\b(?:Anweisung|Instruktion)\w*"
-    r"|\bignore[zr]?\s+(?:toutes\s+)?(?:les|vos|tes|ces)\b[^.!?\n]{0,20}?\b(?:instructions|consignes)\b"
-    r"|\bignor[ae]\b[^.!?\n]{0,40}?\b(?:instrucciones|instruções|istruzioni)\b"
-    r"|(?:忽略|无视|無視|忘记|忘掉)[^。！？\n]{0,12}(?:指令|指示|提示|规则|说明)"
-    r"|(?:以前|上記|これまで)の[^。！？\n]{0,8}(?:指示|命令|ルール)を無視",
-    re.IGNORECASE,
-)
-#: Orders about behaviour to come: an attack in pasted text, a wish in a user's own words.
-_BEHAVIOUR = re.compile(
-    r"\byou are now\b|\bfrom now on\b|\bfrom this point (?:on|forward)\b|\bpretend (?:to be|that you)\b"
-    r"|\b(?:reply|respond|answer|output)\s+(?:only|solely|exclusively)\s+(?:with|in|as)\b"
-    r"|\b(?:only|solely)\s+(?:reply|respond|answer|output)\s+(?:with|in|as)\b",
-    re.IGNORECASE,
-)
-_IMPERATIVE = re.compile(
-    r"\W*(?:(?:and|then|now|instead|just|please|also|you (?:must|will|shall|should)|do not|don't)[\s,]+){0,3}"
-    r"(?:reply|respond|answer|say|print|output|write|send|run|execute|delete|remove|tell|always|never|call|use"
-    r"|visit|open|click|download|upload|email|post|transfer|reveal|return|repeat|act|obey|follow|comply)\b",
-    re.IGNORECASE,
-)
+_DIRECTIVES = load_patterns(__package__)["directives"]
 _BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
-
-
-#: An ASCII sentence without a sign is no such order: much faster to see than the patterns.
-_ORDERED = ("instru", "istruzioni", "prompt", "guideline", "directive", "rules", "anweisung", "consignes")
-_ORDERS = (
-    *("ignor", "disregard", "forget", "override", "bypass", "overrule", "reveal", "print", "show", "repeat", "output"),
-    *("leak", "display", "expose", "tell"),
-)
-_OVERRIDE_SIGNS = ("jail", "anything now", "dan", "mode")
-_BEHAVIOUR_SIGNS = ("are now", "from now on", "from this point", "pretend", "reply", "respond", "answer", "output")
 
 
 def is_override(sentence: str) -> bool:
     """Whether a sentence tells a model to drop its instructions, reveal them or break its rules."""
-    may_be = not sentence.isascii() or _has_any(sentence, _OVERRIDE_SIGNS)
-    may_be = may_be or (_has_any(sentence, _ORDERED) and _has_any(sentence, _ORDERS))
-    return may_be and _OVERRIDE.search(sentence) is not None
+    may_be = not sentence.isascii() or _has_any(sentence, "override_signs")
+    may_be = may_be or (_has_any(sentence, "ordered") and _has_any(sentence, "orders"))
+    return may_be and _DIRECTIVES["override"].search(sentence) is not None
 
 
 def is_directive(sentence: str) -> bool:
     """Whether a sentence is shaped like an order to the model that reads it."""
-    may_be = not sentence.isascii() or _has_any(sentence, _BEHAVIOUR_SIGNS)
-    return is_override(sentence) or (may_be and _BEHAVIOUR.search(sentence) is not None)
+    may_be = not sentence.isascii() or _has_any(sentence, "behaviour_signs")
+    return is_override(sentence) or (may_be and _DIRECTIVES["behaviour"].search(sentence) is not None)
 
 
-def _has_any(sentence: str, signs: Iterable[str]) -> bool:
+def _has_any(sentence: str, signs: str) -> bool:
     folded = sentence.lower()
-    return any(sign in folded for sign in signs)
+    return any(sign in folded for sign in _DIRECTIVES[signs])
 
 
 def is_imperative(sentence: str) -> bool:
     """Whether a sentence opens with a verb of command: what follows a directive and belongs to it."""
-    return _IMPERATIVE.match(sentence) is not None
+    return _DIRECTIVES["imperative"].match(sentence) is not None
 
 
-def remove_directives(text: str) -> tuple[str, bool]:
-    """Text whose directive-shaped sentences are replaced, once, by a note; and whether there were any."""
-    return _without(text, is_directive)
+def remove_directives(text: str, is_unwanted: Callable[[str], bool] = is_directive) -> tuple[str, bool]:
+    """Text whose directive-shaped sentences are replaced, once, by a note; and whether there were any.
 
-
-def remove_overrides(text: str) -> str:
-    """Text without the directives that no history needs; wishes about behaviour stay."""
-    return _without(text, is_override)[0]
-
-
-def _without(text: str, is_unwanted: Callable[[str], bool]) -> tuple[str, bool]:
+    With `is_override` wishes about behaviour stay.
+    """
     kept: list[str] = []
     omitted = previous = False
     for sentence in _sentences(text):
@@ -388,22 +336,8 @@ def _sentences(text: str) -> Iterator[str]:
 FILES_PREFIX = "Files: "
 NO_FILES_LINE = "Files: none"
 
-PATH_KEYS = ("path", "file_path", "filePath", "filename", "file", "notebook_path", "target_file", "target")
-_NEW_PATH_KEYS = ("new_path", "newPath", "destination", "to")
-_COMMAND_KEYS = ("command", "cmd", "script", "shell")
-_OPERATIONS = (
-    ("deleted", re.compile(r"delete|remove|unlink", re.IGNORECASE)),
-    ("renamed", re.compile(r"rename|move", re.IGNORECASE)),
-    ("modified", re.compile(r"edit|patch|replace|update|insert|append", re.IGNORECASE)),
-    ("created", re.compile(r"write|create|save|touch", re.IGNORECASE)),
-    ("read", re.compile(r"read|view|open|cat\b", re.IGNORECASE)),
-)
-_SHELL = (
-    ("deleted", re.compile(r"(?:^|[;&|]\s*)(?:git\s+)?rm\s+(?:-\w+\s+)*([^\s;&|<>]+)")),
-    ("renamed", re.compile(r"(?:^|[;&|]\s*)(?:git\s+)?mv\s+(?:-\w+\s+)*[^\s;&|<>]+\s+([^\s;&|<>]+)")),
-    ("modified", re.compile(r"(?:^|[;&|]\s*)sed\s+-i\S*\s+[^;&|]*?\s([^\s;&|<>'\"]+\.\w+)")),
-    ("created", re.compile(r"(?:^|[;&|]\s*)touch\s+([^\s;&|<>]+)|[^0-9&]>{1,2}\s*([\w./~-]*[./][\w./-]+)")),
-)
+_FILES = load_patterns(__package__)["files"]
+PATH_KEYS: Sequence[str] = _FILES["path_keys"]
 _MAX_PATH = 160
 _ITEM = re.compile(r"(.+?)(?: \(([^()]+)\))?")
 
@@ -464,13 +398,7 @@ def parse_files_line(row: str) -> list[tuple[str, str]]:
 
 def call_arguments(call: ToolCall) -> Mapping[str, Json]:
     """The arguments of a call by name; nothing when they are not an object."""
-    value = call.input
-    if isinstance(value, str) and value.lstrip().startswith("{"):
-        try:
-            value = json.loads(value)
-        except (ValueError, RecursionError):
-            return {}
-    return value if isinstance(value, Mapping) else {}
+    return value if isinstance(value := call.arguments, Mapping) else {}
 
 
 def file_operation(call: ToolCall) -> str:
@@ -480,18 +408,15 @@ def file_operation(call: ToolCall) -> str:
 
 def _operations(call: ToolCall) -> list[tuple[str, str]]:
     given = call_arguments(call)
-    command = next((given[key] for key in _COMMAND_KEYS if isinstance(given.get(key), str)), None)
-    path = _first_path(given, _NEW_PATH_KEYS) or _first_path(given, PATH_KEYS)
+    command = next((text for key in _FILES["command_keys"] if isinstance(text := given.get(key), str)), None)
+    path = _first_path(given, _FILES["new_path_keys"]) or _first_path(given, PATH_KEYS)
     if path is not None:
         kind = _operation(f"{call.name} {command or ''}"[:80])
         return [(path, kind)] if kind else []
-    if not isinstance(command, str):
-        return []
-    rows = command[:1000]
     return [
         (target, kind)
-        for kind, pattern in _SHELL
-        for match in pattern.finditer(rows)
+        for kind, pattern in _FILES["commands"].items()
+        for match in pattern.finditer((command or "")[:1000])
         if (target := next(filter(None, match.groups()), "")) and not target.startswith(("/dev/", "$", "-"))
     ]
 
@@ -499,7 +424,7 @@ def _operations(call: ToolCall) -> list[tuple[str, str]]:
 @lru_cache(maxsize=1024)
 def _operation(words: str) -> str:
     """What a tool of this name does to a file; '' when its name does not say."""
-    return next((kind for kind, pattern in _OPERATIONS if pattern.search(words)), "")
+    return next((kind for kind, pattern in _FILES["tools"].items() if pattern.search(words)), "")
 
 
 def _first_path(given: Mapping[str, Json], keys: Iterable[str]) -> str | None:
@@ -515,27 +440,11 @@ LONG_UNIT_CHARS = 160
 MAX_UNIT_CHARS = 240
 _LEAST_CHARS = 40
 
-#: The blank after a sentence. It comes first, so that the search runs from blank to blank, and then one look back.
-_SENTENCE = re.compile(
-    r" (?<=[.!?…\"'”’)\]*] )"
-    r"(?:(?<=[.!?…] )(?<![ (.][A-Z]\. )(?<!\b(?:Dr|Mr|Ms|St|vs)\. )(?<!\bMrs\. )(?<!e\.g\. )(?<!i\.e\. )"
-    r"|(?<=[.!?…][\"'”’)\]*] ))"
-)
+_UNITS = load_patterns(__package__)["units"]
+_SENTENCE, _INTERJECTION = _UNITS["sentence"], _UNITS["interjection"]
 _UNSPACED_STOPS = "。！？｡"
 _UNSPACED_SENTENCE = re.compile(rf"(?<=[{_UNSPACED_STOPS}])(?![」』”’）]) ?")
-_CLAUSE = re.compile(
-    r"(?<=[,;:])\s+|(?<=[，、；：])|(?<=\S)\s+[–—-]+\s+"
-    r"|(?<=\S)\s+(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus)\s)"
-)
-#: The same in ASCII with single blanks. It comes first, again.
-_PLAIN_CLAUSE = re.compile(
-    r" (?:(?<=[,;:] )|-+ "
-    r"|(?=(?:and|but|because|so|which|who|since|while|when|after|before|although|though|where|plus) ))"
-)
 _MARKS = " \t\r\f\v*#>•·–—-|"
-_INTERJECTION = re.compile(
-    r"(?:(?:oh|wow|hey|hi|hello|haha|hmm|yeah|yay|aww?|whoa|well|ok|okay)(?:,|!|\.\.\.)\s+)+(?=\S)", re.IGNORECASE
-)
 _LIST_NUMBER = re.compile(r"^\d{1,2}[.)](?: +|$)")
 #: The letters that interjections begin with.
 _OPENINGS = frozenset("ohwyaOHWYA")
@@ -585,7 +494,7 @@ def remove_interjections(units: Iterable[str]) -> list[str]:
 def _clauses(sentence: str) -> Iterator[str]:
     """Pieces of a long sentence, cut where a clause ends and neither side is short."""
     start = 0
-    for boundary in (_PLAIN_CLAUSE if sentence.isascii() else _CLAUSE).finditer(sentence):
+    for boundary in _UNITS["plain_clause" if sentence.isascii() else "clause"].finditer(sentence):
         cut, resume = boundary.span()
         if cut - start >= 2 * _LEAST_CHARS and len(sentence) - resume >= _LEAST_CHARS:
             yield from _cut(sentence[start:cut])

@@ -21,21 +21,14 @@ from math import ceil
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
+from lossless.compaction import source_text
 from lossless.compaction.extract import EXPAND, NOTHING_ELSE, condense, extract
-from lossless.compaction.source_text import (
-    DIRECTIVE_OMITTED,
-    SourceMessage,
-    SourceSummary,
-    condensed_text,
-    fallback_summary,
-    leaf_text,
-    remove_directives,
-    remove_overrides,
-)
+from lossless.compaction.source_text import SourceMessage, SourceSummary
 from lossless.errors import BadInput, GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.model.identity import file_ids_in
 from lossless.model.messages import remove_reasoning
+from lossless.model.search_text import load_patterns
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
@@ -56,6 +49,7 @@ MIN_CONDENSED_TARGET = 512
 #: Without a model, a leaf of the default length is no longer than this share of its source, or than so many tokens.
 _EXTRACT_SHARE, _EXTRACT_TOKENS = 0.14, 600
 _PLACE = re.compile(r"\{\{\s*([^{}\n]*?)\s*\}\}")
+#: Tags in history that could be taken for those of its frame.
 _FRAME = re.compile(r"<(?=/?\s*(?:previous_context|conversation_segment|conversation_to_condense)\b)", re.IGNORECASE)
 _MAX_TEMPLATE_CHARS = 100_000
 PromptMode = Literal["normal", "aggressive"]
@@ -160,8 +154,8 @@ def render_prompt(
     """The prompt for one summary. History is put inside its frame and cannot close it."""
     values = {
         "instructions": instructions.strip() or "none",
-        "previous_context": _framed(previous_context.strip()) or "(none)",
-        "source": _framed(source),
+        "previous_context": _FRAME.sub("‹", previous_context.strip()) or "(none)",
+        "source": _FRAME.sub("‹", source),
         "target_tokens": str(target_tokens),
     }
     system = _filled(load_template(SYSTEM_TEMPLATE, folder), values)
@@ -194,11 +188,6 @@ def _filled(template: PromptTemplate, values: Mapping[str, str]) -> str:
     return _PLACE.sub(lambda place: values[place[1]], template.text).strip()
 
 
-def _framed(text: str) -> str:
-    """History whose tags cannot be taken for those of its frame."""
-    return _FRAME.sub("‹", text)
-
-
 SummaryLevel: TypeAlias = Literal["normal", "aggressive", "extractive", "fallback", "capped"]
 OnFailure: TypeAlias = Literal["extractive", "raise"]
 #: The failure of a model whose answers were not smaller than the source.
@@ -211,18 +200,7 @@ _FENCE = re.compile(r"```[\w-]*\n(.*)\n```", re.DOTALL)
 _MOST_CHARS = 400_000
 #: An answer up to this length that begins like this is no summary, but the word that there will be none.
 _REFUSAL_CHARS = 600
-_REFUSAL = re.compile(
-    r"""(?: (?:i['’]?m\ |i\ am\ )? (?:very\ |so\ )? (?:sorry|afraid) | (?:my\ |i\ )? apolog\w+ | unfortunately
-          | as\ an\ ai\b [^.,]{0,40} )?
-        [\s,.:;–—-]* (?:but\ |however,?\ |that\ )?
-        i (?:\ am|['’]m)? [ ]
-        (?: (?:must\ |have\ to\ )? (?:decline|refuse)\b
-          | (?:can\ ?not|can['’]?t|couldn['’]?t|won['’]?t|will\ not|unable|not\ able|not\ allowed|do\ not|don['’]t)\b
-            [^.\n]{0,80} \b (?:help|assist|comply|summari[sz]e|provide|do\ th(?:at|is)|continue|process|engage|fulfil\w*
-                              |complete|discuss|share|create|produce)\b )""",
-    re.IGNORECASE | re.VERBOSE,
-)
-_SENTENCE_END = re.compile(r"[.!?…。！？][\"'”’)\]]*(?=\s|$)|\n")
+_ANSWERS = load_patterns(__package__)["answers"]
 
 
 #: Sends one prompt to a model. Raises a `ModelError`, or `GuardOpen` when no call is allowed.
@@ -310,7 +288,8 @@ def summarise(
     if not any(part.is_meaningful for part in source.parts):
         return None
     lines, sections = _lines(source), _sections(source)
-    text = leaf_text(lines, style.timezone) if lines else condensed_text(sections, style.timezone)
+    zone = style.timezone
+    text = source_text.leaf_text(lines, zone) if lines else source_text.condensed_text(sections, zone)
     weight = estimate_tokens(text) if source.tokens is None else source.tokens
     job = _SummaryJob(source, text, weight, style)
     made = _ask_model(job, ask, on_failure) if ask else _NOTHING
@@ -350,11 +329,11 @@ def tidy_answer(answer: Completion) -> str:
         return ""
     if fence := _FENCE.fullmatch(text):
         text = fence[1].strip()
-    body, expand = _parted(remove_overrides(text))
+    body, expand = _parted(source_text.remove_directives(text, source_text.is_override)[0])
     if answer.incomplete and not expand:  # up to the last whole sentence, when that is most of it
-        end = max((match.end() for match in _SENTENCE_END.finditer(body)), default=0)
+        end = max((match.end() for match in _ANSWERS["sentence_end"].finditer(body)), default=0)
         body = body[:end].rstrip() if end >= len(body) // 2 else body
-    if not body.replace(DIRECTIVE_OMITTED, "").strip():
+    if not body.replace(source_text.DIRECTIVE_OMITTED, "").strip():
         return ""
     return f"{body}\n{expand or EXPAND + NOTHING_ELSE}"
 
@@ -365,22 +344,16 @@ def is_refusal(text: str) -> bool:
     >>> is_refusal("I'm sorry, but I can't help with that."), is_refusal("Anna said: I can't help with the move.")
     (True, False)
     """
-    return len(text) <= _REFUSAL_CHARS and _REFUSAL.match(text) is not None
+    return len(text) <= _REFUSAL_CHARS and _ANSWERS["refusal"].match(text) is not None
 
 
 def _ask_model(job: _SummaryJob, ask: AskForSummary, on_failure: OnFailure) -> WrittenSummary:
     """What a model wrote; without a text when it failed, with why."""
     source, style, calls = job.source, job.style, 0
+    previous = ISOLATED_PREVIOUS if source.is_isolated else source.previous_context
+    how: dict[str, Any] = {"previous_context": previous, "instructions": style.instructions, "folder": style.folder}
     for mode in _MODES:
-        prompt = render_prompt(
-            job.text,
-            job.target(mode),
-            depth=source.depth,
-            mode=mode,
-            previous_context=ISOLATED_PREVIOUS if source.is_isolated else source.previous_context,
-            instructions=style.instructions,
-            folder=style.folder,
-        )
+        prompt = render_prompt(job.text, job.target(mode), depth=source.depth, mode=mode, **how)
         try:
             answer = ask(prompt)
         except ModelAuth:
@@ -426,8 +399,8 @@ def _cut(job: _SummaryJob, *, is_asked: bool) -> tuple[str | None, SummaryLevel]
     if job.weight <= limit:
         return None, "fallback"
     if is_asked:
-        return fallback_summary(job.text, limit, job.weight), "fallback"
-    words = cut_to_tokens(remove_directives(job.text)[0], limit - estimate_tokens(_ENDING)).rstrip()
+        return source_text.fallback_summary(job.text, limit, job.weight), "fallback"
+    words = cut_to_tokens(source_text.remove_directives(job.text)[0], limit - estimate_tokens(_ENDING)).rstrip()
     return (words + _ENDING if words else None), "extractive"
 
 
@@ -548,8 +521,7 @@ def _send(pipe: IO[bytes], value: object) -> None:
 
 def available_cores() -> int:
     """How many cores this process may use."""
-    usable = getattr(os, "sched_getaffinity", None)
-    return len(usable(0)) if usable else os.cpu_count() or 1
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def serve(questions: IO[bytes], answers: IO[bytes]) -> None:

@@ -468,7 +468,6 @@ class DescribeReport:
     file_ids: tuple[str, ...] = ()
     #: How many are unchanged.
     left: int = 0
-    #: Why the run stopped early.
     failure: LosslessError | None = None
 
 

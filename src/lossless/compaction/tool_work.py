@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, input_text, split_units
+from lossless.model.search_text import load_patterns
 from lossless.model.tokens import one_line
 
 if TYPE_CHECKING:
@@ -24,7 +24,6 @@ RAN, LOOKED, FAILED, NAMED = 0.8, 0.15, 2.0, 0.02
 _FIRST, _LAST = 2, 3
 #: Of a long output this many rows at either end are looked at.
 _EDGE_ROWS = 60
-_FAILURE_SIGNS = ("rror", "RROR", "ail", "FAIL", "xception", "enied", "atal", "anic", "arning", "o such")
 _INPUT_CHARS = 200
 _ARGUMENT_CHARS = 80
 _OUTCOME_CHARS = 160
@@ -33,35 +32,8 @@ _OPEN_CHARS = 240
 _MOST_OPEN = 3
 #: Commands with the same so many first words are of a kind, wherever they run.
 _KIND_WORDS = 3
-_STEP = re.compile(r"\s*(?:&&|[;|\n]|2>&1)\s*(?:(?:tail|head|grep) [^&;|]*)?")
-
-_EXIT = re.compile(r"\b[Ee]xit(?:ed)?(?: with)?(?: code| status)?[ :=]+(-?\d{1,4})\b")
-#: Rows that only say that something failed, and what a runner prints around it.
-_FRAME = re.compile(r"(?:Command )?[Ee]xit|Command aborted|> |npm (?:error|ERR!)|Traceback \(|Debugger|Waiting for")
-#: What runners print around anything.
-_RUNNER = re.compile(
-    r"npm (?:error|ERR!) (?:code|path|workspace|location|command|errno|Lifecycle)|Debugger|Waiting for"
-)
-_FAILURE = re.compile(
-    r"\b(?:\w*[Ee]rrors?|ERRORS?|\w*[Ee]xception|[Ff]ail(?:ed|ure|s)?|FAIL(?:ED|URE)?|fatal|panic|denied|refused|aborted"
-    r"|[Nn]o such|not found|[Cc]annot|[Uu]nable)\b"
-)
-_TALLY = re.compile(r"\b\d+ (?:tests? )?(?:passed|failed|failures?|errors?|warnings?|ok)\b|^[#ℹ] (?:pass|fail) \d")
-_TALLY_SIGNS = ("pass", "fail", "error", "warning", " ok")
-_LOOK = re.compile(
-    r"(?:cd [^&;|]{1,120}(?:&&|;)\s*)?(?:sudo )?"
-    r"(?:cat|ls|grep|rg|find|head|tail|sed -n|awk|wc|pwd|which|tree|stat|file|echo"
-    r"|git (?:log|diff|status|show|blame))\b"
-)
-#: How a row of code or data begins and ends, and what is only in one.
-_CODE = re.compile(
-    r"[\])}]|[-+@]{2,}|//|/\*|\*|#!|<[\w/!]|\d+[:\t|-]|at \S.*\d\)?$|File \"|total \d+$|[dl-][r-][w-][xs-]"
-    r"|(?:import|export|from|const|let|var|def|class|return|function|type|interface|public|private|protected|static"
-    r"|async|await|if|else|elif|for|while|switch|case|try|catch|except|with|package|using|include|struct|fn|impl|use)\b"
-    r".*[(){}=:;\"'<>]|[\w.\"'$]+\s*[:=]{1,2}\s*[\w\"'\[{(.#-]"
-)
 _CODE_ENDS = tuple(";{}([,\\+")
-_CALLED = re.compile(r"\w(?:\(\)|\.\w+\([\"'`$])")
+_OUTPUTS = load_patterns(__package__)["outputs"]
 
 
 class Attempt(NamedTuple):
@@ -101,7 +73,8 @@ def _attempt(call: ToolCall, output: ToolResult | None) -> Attempt:
         code = _exit_code(output.text)
         failed = output.is_error or code not in (None, 0)
         ended = _outcome(output, code) if failed else one_line(_tally(output.text), _OUTCOME_CHARS)
-    return Attempt(call, asked, file_operation(call), _LOOK.match(asked) is not None, failed, ended)
+    is_look = _OUTPUTS["look"].match(asked) is not None
+    return Attempt(call, asked, file_operation(call), is_look, failed, ended)
 
 
 def _rows_at_ends(text: str) -> list[str]:
@@ -113,16 +86,16 @@ def _rows_at_ends(text: str) -> list[str]:
 def _tally(text: str) -> str:
     """The tally of the tests that ran."""
     folded = text.lower()
-    if not any(sign in folded for sign in _TALLY_SIGNS):
+    if not any(sign in folded for sign in _OUTPUTS["tally_signs"]):
         return ""
-    return next((row for row in reversed(_rows_at_ends(text)) if _TALLY.search(row.lower())), "")
+    return next((row for row in reversed(_rows_at_ends(text)) if _OUTPUTS["tally"].search(row.lower())), "")
 
 
 def _outcome(output: ToolResult, code: int | None) -> str:
     """How a call failed: its exit code, and the row that says why."""
     how = f"exit {code}" if code is not None else "failed"
-    telling = [row for row in _rows_at_ends(output.text) if not _FRAME.match(row)]
-    reason = next(filter(_FAILURE.search, telling), "") or next(iter(telling), "")
+    telling = [row for row in _rows_at_ends(output.text) if not _OUTPUTS["frame"].match(row)]
+    reason = next(filter(_OUTPUTS["failure"].search, telling), "") or next(iter(telling), "")
     return f"{how}: {one_line(reason, _OUTCOME_CHARS)}" if reason else how
 
 
@@ -130,11 +103,13 @@ def printed_units(text: str, *, only_failures: bool = False) -> tuple[list[str],
     """What a tool printed but for code: first and last rows and what may speak of a failure, with their weights."""
     rows = text.splitlines()
     if only_failures:
-        rows = [row for row in rows if _FAILURE.search(row)]
+        rows = [row for row in rows if _OUTPUTS["failure"].search(row)]
     if len(rows) > 2 * _EDGE_ROWS:
-        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _FAILURE_SIGNS))
+        middle = (row for row in rows[_EDGE_ROWS:-_EDGE_ROWS] if any(sign in row for sign in _OUTPUTS["failure_signs"]))
         rows = list(chain(rows[:_EDGE_ROWS], middle, rows[-_EDGE_ROWS:]))
-    pieces = split_units("\n".join(row for row in rows if not is_code(row) and not _RUNNER.match(row.lstrip())))
+    pieces = split_units(
+        "\n".join(row for row in rows if not is_code(row) and not _OUTPUTS["runner"].match(row.lstrip()))
+    )
     if len(pieces) <= _FIRST + _LAST:
         return pieces, [EDGE] * len(pieces)
     return pieces, [EDGE] * _FIRST + [PRINTED] * (len(pieces) - _FIRST - _LAST) + [EDGE] * _LAST
@@ -147,9 +122,9 @@ def is_code(row: str) -> bool:
     [True, True, False]
     """
     row = row.strip()[:240]
-    if row.endswith(_CODE_ENDS) or "=>" in row or _CODE.match(row):
+    if row.endswith(_CODE_ENDS) or "=>" in row or _OUTPUTS["code"].match(row):
         return True
-    return "(" in row and _CALLED.search(row) is not None
+    return "(" in row and _OUTPUTS["called"].search(row) is not None
 
 
 def open_ends(done: Iterable[Attempt]) -> list[str]:
@@ -158,7 +133,7 @@ def open_ends(done: Iterable[Attempt]) -> list[str]:
     for one in done:
         if one.has_failed is None or one.is_look or one.operation:
             continue
-        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _STEP.split(one.asked)]
+        steps = [" ".join(part.split()[:_KIND_WORDS]) for part in _OUTPUTS["step"].split(one.asked)]
         kinds = [step for step in steps if step and not step.startswith("cd ")] or [one.asked]
         for kind in kinds:
             failed.pop(kind, None)
@@ -185,6 +160,6 @@ def _asked(call: ToolCall) -> str:
 
 def _exit_code(text: str) -> int | None:
     for part in (text[-200:], text[:80]):
-        if "xit" in part and (found := _EXIT.search(part)):
+        if "xit" in part and (found := _OUTPUTS["exit_code"].search(part)):
             return int(found[1])
     return None

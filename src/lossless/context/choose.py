@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
+from collections import Counter, deque
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from lossless.model.context import ContextItem
     from lossless.model.messages import Role
 
-#: Reasons for omission.
 OVER_BUDGET = "over budget"
 TAIL_OVER_BUDGET = "the fresh tail alone is over budget"
 TURN_OVER_BUDGET = "the current turn alone is over budget"
@@ -39,7 +38,6 @@ class ContextCandidate:
     tokens: int
     #: Its weight in steps: the same in every prompt; `tokens` when not given.
     weight: int | None = None
-    #: How many messages a summary covers.
     covers_messages: int = 0
     #: The match with the prompt (`relevance`).
     score: float = 0.0
@@ -51,7 +49,6 @@ class ContextCandidate:
     least_tokens: int | None = None
     #: Its size as the reference to its stored file; None without a file, or when it already is that reference.
     reference_tokens: int | None = None
-    #: A tool call that has no result yet.
     is_unanswered: bool = False
     #: Its form when nothing has to be dropped.
     form: ItemForm = "verbatim"
@@ -264,9 +261,9 @@ class PromptSelection:
 
     @property
     def tokens_by_kind(self) -> dict[str, int]:
-        found: dict[str, int] = {}
+        found: Counter[str] = Counter()
         for kept in self.kept:
-            found[kept.kind] = found.get(kept.kind, 0) + kept.tokens
+            found[kept.kind] += kept.tokens
         return dict(sorted(found.items()))
 
 

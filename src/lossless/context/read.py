@@ -201,10 +201,8 @@ class ContextSnapshot:
         return render.shorten_message(whole, id_, int(limit * min(share, 1.0)), self.request.format)
 
 
-@lru_cache(maxsize=256)
-def _rendered_budget_tokens(text: str) -> int:
-    """The budget tokens of a rendered summary, which is in many prompts."""
-    return budget_tokens(text)
+#: The budget tokens of a rendered summary, which is in many prompts.
+_rendered_budget_tokens = lru_cache(maxsize=256)(budget_tokens)
 
 
 def read_snapshot(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC
 from importlib.resources import files
@@ -17,19 +16,22 @@ from lossless.files.document import tool_reference
 from lossless.formats.reading import BLOB_CHARS, boundary_tokens, is_blob
 from lossless.formats.synthetic import (
     PINNED_TEXT,
+    attributes_text,
     correction_line,
+    escape_markup,
     escape_synthetic_tags,
     has_synthetic_block,
+    local_stamp,
     shortened_text,
 )
 from lossless.model.budget import message_budget_tokens
 from lossless.model.context import framed_tokens
-from lossless.model.js_json import hashed_utf8
+from lossless.model.js_json import hashed_utf8, is_encodable
 from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from datetime import datetime, tzinfo
 
     from lossless.formats import EncodedMessage
@@ -61,35 +63,21 @@ def focus_message(
 
     `changes` concern the summaries that it replaces, one line each.
     """
+    latest, seq = brief.covered_latest_at, brief.covered_message_seq
     attributes = {
         "id": brief.id,
         "prompt": brief.prompt,
         "token_count": str(brief.tokens),
         "target_tokens": str(brief.target_tokens),
-        "created_at": _stamp(brief.created_at, timezone),
+        # '' in a damaged row
+        "created_at": local_stamp(brief.created_at, timezone) if brief.created_at else "",
+        "covered_latest_at": None if latest is None else local_stamp(latest, timezone),
+        "covered_message_seq": None if seq is None else str(seq),
+        "trust": "untrusted",
     }
-    if brief.covered_latest_at is not None:
-        attributes["covered_latest_at"] = _stamp(brief.covered_latest_at, timezone)
-    if brief.covered_message_seq is not None:
-        attributes["covered_message_seq"] = str(brief.covered_message_seq)
-    attributes["trust"] = "untrusted"
-    head = " ".join(f'{name}="{escape_markup(value, quote=True)}"' for name, value in attributes.items())
+    head = attributes_text((name, value) for name, value in attributes.items() if value is not None)
     block = f"<focus_brief {head}>\n{escape_markup(brief.content)}\n</focus_brief>"
     return Message(role="user", content="\n".join([block, *_corrections(changes)]))
-
-
-def escape_markup(text: str, *, quote: bool = False) -> str:
-    """Text with escaped markup; with `quote` also safe inside an attribute."""
-    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-    return plain.replace('"', "&quot;").replace("\n", "&#10;") if quote else plain
-
-
-def _stamp(moment: datetime | None, timezone: tzinfo) -> str:
-    """A time for an attribute; '' for one that a damaged row does not have."""
-    if moment is None:
-        return ""
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(timezone).strftime("%Y-%m-%dT%H:%M:%S")
 
 
 #: A text that the model must always see, verbatim: its id, and the text.
@@ -184,20 +172,15 @@ def says_something(message: Message) -> bool:
 
 def is_thinking_only(message: Message) -> bool:
     """Whether an assistant message has only thinking."""
-    return (
-        message.role == "assistant"
-        and any(isinstance(part, Reasoning) for part in message.parts)
-        and not says_something(message)
-    )
+    thinks = any(isinstance(part, Reasoning) for part in message.parts)
+    return message.role == "assistant" and thinks and not says_something(message)
 
 
 def is_user_turn(message: Message) -> bool:
     """Whether a person wrote it: tool results with the user's role are not a turn."""
-    return message.role == "user" and (
-        says_something(message)
-        if not message.tool_results
-        else any(not isinstance(part, ToolResult) and not is_blank(part) for part in message.parts)
-    )
+    if message.role != "user" or not message.tool_results:
+        return message.role == "user" and says_something(message)
+    return any(not isinstance(part, ToolResult) and not is_blank(part) for part in message.parts)
 
 
 def newest_user(messages: tuple[Message, ...]) -> int | None:
@@ -225,8 +208,7 @@ def answering_results(message: Message) -> tuple[ToolResult, ...]:
 def same_if_unchanged(messages: tuple[Message, ...], made: Iterable[Message]) -> tuple[Message, ...]:
     """`messages` itself when `made` has the same objects, so that callers see that nothing changed."""
     new = tuple(made)
-    same = len(new) == len(messages) and all(a is b for a, b in zip(new, messages, strict=True))
-    return messages if same else new
+    return messages if len(new) == len(messages) and all(map(is_, new, messages)) else new
 
 
 def estimated_tokens(message: Message) -> int:
@@ -358,12 +340,11 @@ def encode_for_model(message: Message, format: str) -> EncodedMessage:
     tokens, is_clean = 0, True
     for item in written.items:
         text = item_json(item)
-        if not text.isascii() and not _is_unicode(text):
-            is_clean = False
+        is_clean = is_clean and is_encodable(text)
         tokens += _tokens(item, text, format)
     if is_clean:
         return formats.EncodedMessage(written.items, written.is_built, tokens)
-    items = [_clean(item) for item in written.items]
+    items = [_with_texts(item, clean_text, clean_text) for item in written.items]
     size = sum(_tokens(item, item_json(item), format) for item in items)
     return formats.EncodedMessage(items, written.is_built, size)
 
@@ -388,18 +369,17 @@ def without_carried(item: dict[str, Any]) -> dict[str, Any]:
 
 def limit_cache_marks(messages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Messages with at most as many cache marks as Anthropic accepts: the newest ones."""
-    remaining = MAX_CACHE_MARKS
-    for n in range(len(messages) - 1, -1, -1):
-        content = messages[n].get("content")
-        if not isinstance(content, list) or not any("cache_control" in block for block in content):
-            continue
-        kept = []
-        for block in reversed(content):
-            if "cache_control" in block:
-                remaining -= 1
-                block = block if remaining >= 0 else {key: block[key] for key in block if key != "cache_control"}
-            kept.append(block)
-        messages[n] = messages[n] | {"content": kept[::-1]}
+    places = [
+        (n, at)
+        for n, message in enumerate(messages)
+        if isinstance(content := message.get("content"), list)
+        for at, block in enumerate(content)
+        if "cache_control" in block
+    ]
+    for n, at in places[:-MAX_CACHE_MARKS]:
+        blocks = list(messages[n]["content"])
+        blocks[at] = {key: value for key, value in blocks[at].items() if key != "cache_control"}
+        messages[n] = messages[n] | {"content": blocks}
     return messages
 
 
@@ -412,21 +392,14 @@ def clean_text(text: str) -> str:
     return text if text.isascii() else hashed_utf8(text).decode()
 
 
-def _is_unicode(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def _clean(value: Any) -> Any:
+def _with_texts(value: Any, change: Callable[[str], str], change_name: Callable[[str], str] = str) -> Any:
+    """A JSON value with each text changed, and each name in its objects."""
     if isinstance(value, str):
-        return clean_text(value)
+        return change(value)
     if isinstance(value, dict):
-        return {clean_text(key): _clean(item) for key, item in value.items()}
+        return {change_name(name): _with_texts(item, change, change_name) for name, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_clean(item) for item in value]
+        return [_with_texts(item, change, change_name) for item in value]
     return value
 
 
@@ -472,7 +445,7 @@ def _short_part(part: Part, space: int, ref: str | None) -> Part | None:
         case Text() | ToolResult():
             return replace(part, text=shorten_text(part.text, space, ref))
         case ToolCall():
-            return replace(part, input=_short_input(part.input, space, ref))
+            return replace(part, input=_short_input(part, space, ref))
         case Reasoning(signature=None):
             return None
         case _:
@@ -497,27 +470,15 @@ def shorten_text(text: str, space: int, ref: str | None = None) -> str:
     return short if len(short) < len(text) else text
 
 
-def _short_input(value: Json, space: int, ref: str | None) -> Json:
+def _short_input(call: ToolCall, space: int, ref: str | None) -> Json:
     """Arguments with long texts cut; where that is not enough, their JSON, cut, in one argument."""
-    given, whole = value, _json(value)
-    if isinstance(value, str):
-        with suppress(ValueError, RecursionError):
-            given = json.loads(value)
+    value, whole, short = call.input, _json(call.input), None
     if estimate_tokens(whole) <= space:
         return value
-    short = _short_texts(given, space, ref) if isinstance(given, dict) else None
+    if isinstance(given := call.arguments, dict):
+        short = _with_texts(given, lambda text: shorten_text(text, space, ref))
     if short is None or estimate_tokens(_json(short)) > max(2 * space, space + 80):
         short = {SHORTENED_ARGUMENT: shorten_text(whole, space, ref)}
     if len(_json(short)) >= len(whole):
         return value
     return _json(short) if isinstance(value, str) else short
-
-
-def _short_texts(value: Any, space: int, ref: str | None) -> Any:
-    if isinstance(value, str):
-        return shorten_text(value, space, ref)
-    if isinstance(value, dict):
-        return {name: _short_texts(item, space, ref) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_short_texts(item, space, ref) for item in value]
-    return value

@@ -9,16 +9,7 @@ from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, TypeAlias
 
-from lossless.context.render import (
-    answering_results,
-    is_blank,
-    is_thinking_only,
-    newest_user,
-    open_calls,
-    same_if_unchanged,
-    says_something,
-    with_parts,
-)
+from lossless.context import render
 from lossless.formats.reading import is_provider_id
 from lossless.formats.synthetic import MISSING_RESULT, OPENING_TEXT
 from lossless.model.messages import Message, Opaque, Reasoning, Text, ToolCall, ToolResult
@@ -99,9 +90,9 @@ def repair_pairs(messages: tuple[Message, ...], *, item_style: bool = False) -> 
     """
     renamed = _rename_reused(_name_nameless(messages), item_style)
     cleaned, broken = _clean_calls(renamed)
-    owner = {call.id: i for i, message in enumerate(cleaned) if message for call in open_calls(message)}
+    owner = {call.id: i for i, message in enumerate(cleaned) if message for call in render.open_calls(message)}
     chosen = _choose_results(cleaned, owner, broken)
-    return same_if_unchanged(messages, _emit(cleaned, chosen, item_style))
+    return render.same_if_unchanged(messages, _emit(cleaned, chosen, item_style))
 
 
 def _name_nameless(messages: tuple[Message, ...]) -> list[Message]:
@@ -111,7 +102,7 @@ def _name_nameless(messages: tuple[Message, ...]) -> list[Message]:
     out: list[Message] = []
     for message in messages:
         taken.update(_ids(message))
-        if not answering_results(message):
+        if not render.answering_results(message):
             waiting = []
         parts: list[Part] = []
         for part in message.parts:
@@ -122,7 +113,7 @@ def _name_nameless(messages: tuple[Message, ...]) -> list[Message]:
                 parts.append(replace(part, call_id=waiting.pop(0)))
             else:
                 parts.append(part)
-        out.append(message if tuple(parts) == message.parts else with_parts(message, parts))
+        out.append(message if tuple(parts) == message.parts else render.with_parts(message, parts))
     return out
 
 
@@ -138,7 +129,7 @@ def _rename_reused(messages: Sequence[Message], item_style: bool) -> list[Messag
     out: list[Message] = []
     for index, message in enumerate(messages):
         taken |= _ids(message)
-        calls = open_calls(message) if message.stop_reason not in BROKEN_OFF_REASONS else ()
+        calls = render.open_calls(message) if message.stop_reason not in BROKEN_OFF_REASONS else ()
         ids = {call.id for call in calls if call.id is not None}
         repeated = {id for id in ids if is_answered.get(id)}
         if repeated:
@@ -146,13 +137,13 @@ def _rename_reused(messages: Sequence[Message], item_style: bool) -> list[Messag
         for id in sorted(repeated):
             alias[id] = _fresh_id(id, taken)
         is_answered.update({id: False for id in ids if id in repeated or id not in is_answered})
-        is_answered.update({r.call_id: True for r in answering_results(message) if r.call_id in is_answered})
+        is_answered.update({r.call_id: True for r in render.answering_results(message) if r.call_id in is_answered})
         out.append(_renamed(message, alias, repeated) if alias else message)
     return out
 
 
 def _renamed(message: Message, alias: Mapping[str | None, str], calls: AbstractSet[str]) -> Message:
-    results = answering_results(message)
+    results = render.answering_results(message)
 
     def rename(part: Part) -> Part:
         if isinstance(part, ToolCall) and part.id in calls:
@@ -162,7 +153,7 @@ def _renamed(message: Message, alias: Mapping[str | None, str], calls: AbstractS
         return part
 
     parts = tuple(map(rename, message.parts))
-    return message if parts == message.parts else with_parts(message, parts)
+    return message if parts == message.parts else render.with_parts(message, parts)
 
 
 def _fresh_id(id: str, taken: set[str | None]) -> str:
@@ -181,9 +172,9 @@ def _section_ids(messages: Sequence[Message], index: int, item_style: bool) -> s
     is_same_turn = item_style
     for message in messages[index + 1 :]:
         is_same_turn = is_same_turn and message.role == "assistant"
-        if open_calls(message) and not is_same_turn:
+        if render.open_calls(message) and not is_same_turn:
             break
-        found.update(result.call_id for result in answering_results(message))
+        found.update(result.call_id for result in render.answering_results(message))
     return found
 
 
@@ -193,7 +184,7 @@ def _clean_calls(messages: Sequence[Message]) -> tuple[list[Message | None], set
     broken: set[str | None] = set()
     out: list[Message | None] = []
     for message in messages:
-        ids = {call.id for call in open_calls(message)}
+        ids = {call.id for call in render.open_calls(message)}
         is_broken = message.stop_reason in BROKEN_OFF_REASONS
         broken |= ids if is_broken else set()
         out.append(_with_calls(message, ids, set(ids) if is_broken else claimed) if ids else message)
@@ -216,8 +207,8 @@ def _with_calls(message: Message, ids: set[str | None], claimed: set[str | None]
         parts = (*parts[: places[0]], *late)
     if parts == message.parts:
         return message
-    changed = with_parts(message, parts)
-    return changed if says_something(changed) else None
+    changed = render.with_parts(message, parts)
+    return changed if render.says_something(changed) else None
 
 
 #: The message with the result of a call, if there is one, and the result.
@@ -233,14 +224,14 @@ def _choose_results(
     """
     best: dict[str | None, tuple[int, _FoundResult]] = {}
     for index, message in enumerate(messages):
-        for result in answering_results(message) if message else ():
+        for result in render.answering_results(message) if message else ():
             call = owner.get(result.call_id)
             if call is None or (index < call and result.call_id in broken):
                 continue
             rank = 2 if is_synthetic(result) else int(index < call)
             before = best[result.call_id][0] if result.call_id in best else rank + 1
             between = messages[call + 1 : index]
-            follows = all(message is None or answering_results(message) for message in between)
+            follows = all(message is None or render.answering_results(message) for message in between)
             is_later = rank == before == 0 and (is_provider_id(result.call_id) or follows)
             if rank < before or is_later:
                 best[result.call_id] = rank, (message, result)
@@ -254,7 +245,7 @@ def _emit(
     while index < len(messages):
         end = _turn_end(messages, index, chosen) if item_style else index + 1
         turn = [message for message in messages[index:end] if message is not None]
-        calls = [call for message in turn for call in open_calls(message)]
+        calls = [call for message in turn for call in render.open_calls(message)]
         yield from filter(None, map(_leftover, turn))
         if calls:
             settled = _results_end(messages, end, calls, chosen)
@@ -270,7 +261,7 @@ def _turn_end(messages: Sequence[Message | None], start: int, chosen: Mapping[st
     """The end of a run of assistant messages; text after unanswered calls starts a new turn."""
     end, asked = start, set[str | None]()
     while end < len(messages) and ((message := messages[end]) is None or message.role == "assistant"):
-        calls = {call.id for call in open_calls(message)} if message else set()
+        calls = {call.id for call in render.open_calls(message)} if message else set()
         if asked and message and not calls and asked.isdisjoint(chosen):
             break
         asked |= calls
@@ -287,7 +278,7 @@ def _results_end(
         message = messages[index]
         if message is None or message.role == "assistant" or not awaited:
             break
-        results = answering_results(message)
+        results = render.answering_results(message)
         mine = {r.call_id for r in results if r.call_id in awaited and chosen[r.call_id][1] is r}
         rest = () if message.role == "tool" else message.parts[len(results) :]
         if not results or len(mine) != len(results) or any(isinstance(part, ToolResult) for part in rest):
@@ -314,18 +305,18 @@ def _gather_results(
             yield _carrying(source, results)
         else:
             blank = Message(role="tool", content="", format=asked.format)
-            yield from (with_parts(blank, (result,)) for result in results)
+            yield from (render.with_parts(blank, (result,)) for result in results)
 
 
 def _carrying(source: Message, results: tuple[ToolResult, ...]) -> Message:
     """A tool's own message moves as a whole, with its images; from any other only the results move."""
     whole = source.tool_results if source.role == "tool" else source.parts
-    return source if whole == results else with_parts(source, results)
+    return source if whole == results else render.with_parts(source, results)
 
 
 def _leftover(message: Message) -> Message | None:
     """A message without its results; a result without a call id stays as assistant text."""
-    results = answering_results(message)
+    results = render.answering_results(message)
     is_unread = any(isinstance(part, Opaque) for part in message.parts)
     if not results and (message.role != "tool" or is_unread):
         return message
@@ -337,8 +328,8 @@ def _leftover(message: Message) -> Message | None:
         for part in message.parts or (Text(message.content),)
         if not (isinstance(part, ToolResult) and part in results and part.call_id is not None)
     ]
-    changed = with_parts(message, kept, role="assistant" if message.role == "tool" else None)
-    return changed if says_something(changed) else None
+    changed = render.with_parts(message, kept, role="assistant" if message.role == "tool" else None)
+    return changed if render.says_something(changed) else None
 
 
 def message_groups(messages: Sequence[Message]) -> tuple[int, ...]:
@@ -365,15 +356,15 @@ def _links(messages: Sequence[Message]) -> Iterator[tuple[int, int]]:
     early: dict[str, list[int]] = {}
     for index, message in enumerate(messages):
         before = messages[index - 1] if index and message.role == "assistant" else None
-        if before and before.parts and before.role == "assistant" and not says_something(before):
+        if before and before.parts and before.role == "assistant" and not render.says_something(before):
             yield index - 1, index
         if not message.parts:
             continue
-        for call in open_calls(message):
+        for call in render.open_calls(message):
             if call.id is not None:
                 owner[call.id] = index
                 yield from ((result, index) for result in early.pop(call.id, ()))
-        for result in answering_results(message):
+        for result in render.answering_results(message):
             if result.call_id in owner:
                 yield owner[result.call_id], index
             elif result.call_id is not None:
@@ -392,9 +383,9 @@ def _unread_ids(message: Message) -> Iterator[str]:
 
 
 def unanswered_indices(messages: Sequence[Message]) -> frozenset[int]:
-    with_parts = [(index, message) for index, message in enumerate(messages) if message.parts]
-    answered = {result.call_id for _, message in with_parts for result in answering_results(message)}
-    calls = ((index, call.id) for index, message in with_parts for call in open_calls(message))
+    worked = [(index, message) for index, message in enumerate(messages) if message.parts]
+    answered = {result.call_id for _, message in worked for result in render.answering_results(message)}
+    calls = ((index, call.id) for index, message in worked for call in render.open_calls(message))
     return frozenset(index for index, id in calls if id not in answered)
 
 
@@ -406,18 +397,17 @@ def drop_unanswered(messages: tuple[Message, ...], answered_elsewhere: AbstractS
     later: set[str | None] = set()
     kept: list[Message] = []
     for message in reversed(messages):
-        later.update(result.call_id for result in answering_results(message))
-        calls = (call.id for call in open_calls(message))
+        later.update(result.call_id for result in render.answering_results(message))
+        calls = (call.id for call in render.open_calls(message))
         gone = {id_ for id_ in calls if id_ in answered_elsewhere and id_ not in later}
         if gone:
             remaining = [part for part in message.parts if not (isinstance(part, ToolCall) and part.id in gone)]
-            message = with_parts(message, remaining)
-        if not gone or says_something(message):
+            message = render.with_parts(message, remaining)
+        if not gone or render.says_something(message):
             kept.append(message)
-    return same_if_unchanged(messages, reversed(kept))
+    return render.same_if_unchanged(messages, reversed(kept))
 
 
-#: Inserted where a provider requires a user message and there is none.
 OPENING_MESSAGE = Message(role="user", content=OPENING_TEXT)
 
 
@@ -526,25 +516,25 @@ def _drop_foreign_blocks(
         if shape.is_host and message.format in shape.native:
             unsigned = {id(part): replace(part, signature=None) for part in foreign if isinstance(part, Reasoning)}
             parts = [unsigned.get(id(part), part) for part in message.parts]
-            return with_parts(message, parts)
+            return render.with_parts(message, parts)
         parts = [part for part in message.parts if part not in foreign]
         if message.content.strip() and not any(isinstance(part, (Text, ToolResult)) for part in parts):
             parts.append(Text(message.content))
-        return with_parts(message, parts) if parts else None
+        return render.with_parts(message, parts) if parts else None
 
-    return same_if_unchanged(messages, filter(None, map(change, messages)))
+    return render.same_if_unchanged(messages, filter(None, map(change, messages)))
 
 
 def _without_blanks(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
     """Without blank blocks and empty messages; from the end, because thinking depends on what follows."""
     kept: list[Message] = []
     for message in reversed(messages):
-        if message.parts and any(map(is_blank, message.parts)):
-            message = with_parts(message, [part for part in message.parts if not is_blank(part)])
+        if message.parts and any(map(render.is_blank, message.parts)):
+            message = render.with_parts(message, [part for part in message.parts if not render.is_blank(part)])
         thinks_for_next = shape.item_style and bool(kept) and kept[-1].role == "assistant"
-        if says_something(message) or (thinks_for_next and is_thinking_only(message)):
+        if render.says_something(message) or (thinks_for_next and render.is_thinking_only(message)):
             kept.append(message)
-    return same_if_unchanged(messages, reversed(kept))
+    return render.same_if_unchanged(messages, reversed(kept))
 
 
 def _system_apart(messages: tuple[Message, ...]) -> tuple[Message, ...]:
@@ -567,7 +557,7 @@ def _without_trailing_assistant(messages: tuple[Message, ...]) -> tuple[Message,
 
 def _with_opening(messages: tuple[Message, ...], shape: ProviderRules) -> tuple[Message, ...]:
     start = _first_after_system(messages)
-    has_user = newest_user(messages) is not None
+    has_user = render.newest_user(messages) is not None
     first_is_user = start < len(messages) and messages[start].role == "user"
     if has_user and (first_is_user or not shape.starts_with_user):
         return messages
@@ -586,9 +576,9 @@ def _described(name: str, before: Sequence[Message], after: Sequence[Message]) -
 
 
 def _count_pairs(messages: Sequence[Message]) -> Counter[str]:
-    results = [result for message in messages for result in answering_results(message)]
+    results = [result for message in messages for result in render.answering_results(message)]
     return Counter({
-        "call removed": sum(len(open_calls(message)) for message in messages),
+        "call removed": sum(len(render.open_calls(message)) for message in messages),
         "result removed": sum(not is_synthetic(result) for result in results),
         "missing result noted": sum(map(is_synthetic, results)),
     })  # fmt: skip

@@ -24,7 +24,7 @@ from lossless.model.context import (
     prompt_tokens,
 )
 from lossless.model.messages import Message
-from lossless.model.search_text import unspaced_runs
+from lossless.model.search_text import load_patterns, unspaced_runs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -188,43 +188,9 @@ MAX_CUE_SNIPPET_CHARS = 1200
 #: How much of a prompt is searched; a pasted log is not a question.
 _PROMPT_CHARS = 20_000
 
-_QUOTED = re.compile(
-    r'"([^"\n]{3,80})"|“([^”\n]{3,80})”|„([^“”\n]{3,80})[“”]|«([^»\n]{3,80})»'
-    r"|「([^」\n]{2,80})」|『([^』\n]{2,80})』|《([^》\n]{2,80})》|`([^`\n]{3,80})`"
-)
-#: Most distinctive first. Lengths are bounded, so that every prompt is fast to scan.
-_NAMES = (
-    re.compile(r"\b[A-Z][A-Z0-9]{0,40}(?:_[A-Z0-9]{1,40}){1,20}\b"),  # SCREAMING_SNAKE
-    re.compile(r"(?<![\w/.~@+-])(?:~|\.{1,2})?/?[\w.@+-]{1,80}(?:/[\w.@+-]{1,80}){1,20}"),  # a/path/of.files
-    re.compile(r"\b[A-Za-z]{2,12}-\d{2,12}\b"),  # ERR-4597
-    re.compile(r"\b[^\W_]{1,40}(?:_[^\W_]{1,40}){1,20}\b"),  # snake_case
-    re.compile(r"\b[A-Za-z][a-z0-9]{0,40}(?:[A-Z][a-z0-9]{1,40}){1,20}\b"),  # camelCase
-    re.compile(r"(?<![\w-])[\w-]{1,80}\.(?:[a-z]{1,4}|toml|yaml|json|lock|proto|swift|kotlin)\b"),  # file.py
-)
-#: Chinese and Japanese function words: the text between them is a name or a topic.
-_JOINTS = re.compile("[的了是在和与我你他她它们吗呢吧也都就这那]|什么|怎么|为何|如何|[\u3041-\u309f]+")
+_CUE, _SECRETS = load_patterns(__package__)["cue"], load_patterns(__package__)["secrets"]
 _UNSPACED_CHARS = range(3, 13)
-
-_SECRET_NAME = re.compile(
-    r"(?:^|[^a-z])(?:key|keys|apikey|token|tokens|secret|secrets|password|passwd|passphrase|auth|credential"
-    r"|credentials|bearer|private|pwd)(?:[^a-z]|$)",
-    re.IGNORECASE,
-)
-_SECRET_VALUE = re.compile(
-    r"\b(?:AKIA|ASIA)[0-9A-Z]{12,}|\bgh[pousr]_\w{16,}|\bgithub_pat_\w{16,}|\bglpat-[\w-]{16,}"
-    r"|\bsk-[\w-]{12,}|\bxox[abprs]-[\w-]{8,}|\bAIza[\w-]{20,}|\bya29\.[\w-]{10,}"
-    r"|\beyJ[\w-]{8,}\.[\w-]{8,}\.|-----BEGIN [A-Z ]*PRIVATE KEY"
-    r"|(?:password|passwd|passphrase|secret|api[_-]?key|(?:access|auth|bearer)[_-]?token)['\"]?\s*[:=]\s*\S{4,}"
-    r"|\b(?:bearer|basic)\s+[\w.~+/-]{16,}|://[^\s/:@]+:[^\s/@]+@",
-    re.IGNORECASE,
-)
-#: A text without one of these has no such value: much faster to see than the pattern.
-_SECRET_SIGNS = (
-    *("akia", "asia", "ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "sk-", "xox", "aiza", "ya29."),
-    *("eyj", "private key", "passw", "passphrase", "secret", "api", "token", "bearer", "basic", "://"),
-)
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？｡؟۔।])|\n+")
 
 
 def looks_secret(text: str) -> bool:
@@ -234,10 +200,10 @@ def looks_secret(text: str) -> bool:
     [True, True, False, True]
     """
     folded = text.casefold()
-    if any(sign in folded for sign in _SECRET_SIGNS) and _SECRET_VALUE.search(text):
+    if any(sign in folded for sign in _SECRETS["signs"]) and _SECRETS["value"].search(text):
         return True
     is_name = len(text) <= 80 and " " not in text
-    return is_name and bool(_SECRET_NAME.search(_HUMP.sub("_", text)))
+    return is_name and bool(_SECRETS["name"].search(_HUMP.sub("_", text)))
 
 
 def cue_terms(prompt: str, shown: str = "", limit: int = MAX_CUE_TERMS) -> tuple[str, ...]:
@@ -259,12 +225,12 @@ def cue_terms(prompt: str, shown: str = "", limit: int = MAX_CUE_TERMS) -> tuple
 
 
 def _named_things(prompt: str) -> Iterator[str]:
-    yield from _NAMES[0].findall(prompt)
-    for groups in _QUOTED.findall(prompt):
-        yield next(filter(None, groups))
-    for pattern in _NAMES[1:]:
+    most_distinctive, *others = _CUE["names"].values()
+    yield from most_distinctive.findall(prompt)
+    yield from (next(filter(None, groups)) for groups in _CUE["quoted"].findall(prompt))
+    for pattern in others:
         yield from pattern.findall(prompt)
-    words = [word for run in unspaced_runs(prompt) for word in _JOINTS.split(run)]
+    words = [word for run in unspaced_runs(prompt) for word in _CUE["joints"].split(run)]
     yield from sorted((word for word in words if len(word) in _UNSPACED_CHARS), key=len, reverse=True)
 
 
@@ -277,13 +243,10 @@ def cue_snippet(text: str, term: str) -> str | None:
     at = match.start()
     window_start = max(0, at - max_chars)
     window = text[window_start : at + len(term) + max_chars]
-    start, end, place = 0, len(window), at - window_start
-    for border in _SENTENCE_END.finditer(window):
-        if border.end() <= place:
-            start = border.end()
-        elif border.start() >= place + len(term):
-            end = border.start()
-            break
+    place = at - window_start
+    borders = [border.span() for border in _CUE["sentence_end"].finditer(window)]
+    start = max((after for _, after in borders if after <= place), default=0)
+    end = min((before for before, _ in borders if before >= place + len(term)), default=len(window))
     if end - start > max_chars:
         start = max(start, place - (max_chars - len(term)) // 2)
         end = min(end, start + max_chars)
@@ -430,11 +393,9 @@ class PromptBuilder:
     additions: Sequence[Message]
     #: By the identity of the message, which each entry keeps alive.
     measured: dict[int, tuple[Message, EncodedMessage]] = field(default_factory=dict)
-    #: The sizes of messages as sent.
     sizes: dict[int, int] = field(default_factory=dict)
     #: Items in shorter forms, by ordinal, form and size.
     formed: dict[tuple[int, str, int], Message] = field(default_factory=dict)
-    #: Evidence as messages, by its text.
     blocks: dict[str, Message] = field(default_factory=dict)
 
     def with_evidence(

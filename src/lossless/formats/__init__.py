@@ -12,6 +12,7 @@ from lossless.formats.openclaw import read_loose
 from lossless.formats.reading import role_in
 from lossless.model.js_json import check_json, is_not_json
 from lossless.model.messages import ROLES, Message
+from lossless.model.search_text import load_patterns
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,23 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "EncodedMessage", "decode", "detect", "encode", "encode_message", "join", "strict"]
 
-_CALL_KEYS = frozenset(("tool_calls", "tool_call_id", "function_call"))
-_OPENCLAW_KEYS = frozenset(("api", "stopReason", "responseId", "toolCallId", "toolName", "isError", "__openclaw"))
-_CHAT_KEYS = frozenset(("refusal", "audio", "name", "annotations", "reasoning_content"))
-_ANTHROPIC_KEYS = frozenset(("stop_reason", "stop_sequence", "stop_details"))
-_HOST_KEYS = frozenset(("timestamp", "usage", "provider", "idempotencyKey"))
-_ITEM_TYPES = frozenset((
-    "message", "reasoning", "function_call", "function_call_output", "item_reference", "compaction",
-    "compaction_trigger", "configuration_update", "mcp_approval_request", "mcp_approval_response", "mcp_list_tools",
-    "program", "program_output", "tool_search_output",
-))  # fmt: skip
-_BLOCK_FORMATS = {
-    **dict.fromkeys(("input_text", "output_text", "input_image", "input_file"), "openai-responses"),
-    **dict.fromkeys(("image_url", "input_audio", "refusal"), "openai-chat"),
-    **dict.fromkeys(("toolCall", "toolUse", "tool-use", "functionCall"), "openclaw"),
-    **dict.fromkeys(("tool_use", "tool_result", "redacted_thinking", "document"), "anthropic"),
-    **dict.fromkeys(("server_tool_use", "mcp_tool_use", "search_result", "container_upload"), "anthropic"),
-}
+_KEYS = {name: frozenset(words) for name, words in load_patterns(__package__)["keys"].items()}
+_BLOCK_FORMATS = {kind: format for format, kinds in load_patterns(__package__)["blocks"].items() for kind in kinds}
 
 
 def detect(body: Any) -> str:
@@ -50,7 +36,7 @@ def detect(body: Any) -> str:
     kind, role = body.get("type"), body.get("role")
     if isinstance(kind, str) and (
         kind == "additional_tools"
-        or (role is None and (kind in _ITEM_TYPES or kind.endswith(("_call", "_call_output"))))
+        or (role is None and (kind in _KEYS["items"] or kind.endswith(("_call", "_call_output"))))
     ):
         return "openai-responses"
     if kind == "message" and role != "toolResult":
@@ -58,21 +44,21 @@ def detect(body: Any) -> str:
         return "openai-responses" if is_item else "anthropic"
     if role == "toolResult":
         return "openclaw"
-    if not _CALL_KEYS.isdisjoint(body):
+    if not _KEYS["calls"].isdisjoint(body):
         return "openai-chat"
-    if not _OPENCLAW_KEYS.isdisjoint(body):
+    if not _KEYS["openclaw"].isdisjoint(body):
         return "openclaw"
     return _format_by_blocks(content) or _format_by_keys(body, role, content)
 
 
 def _format_by_keys(body: RawObject, role: Any, content: Any) -> str:
-    if not _CHAT_KEYS.isdisjoint(body) or role in ("developer", "function"):
+    if not _KEYS["chat"].isdisjoint(body) or role in ("developer", "function"):
         return "openai-chat"
     if content is None and "content" in body and role == "assistant":
         return "openai-chat"
-    if not _ANTHROPIC_KEYS.isdisjoint(body):
+    if not _KEYS["anthropic"].isdisjoint(body):
         return "anthropic"
-    if not _HOST_KEYS.isdisjoint(body):
+    if not _KEYS["host"].isdisjoint(body):
         return "openclaw"
     return "plain" if isinstance(content, str | list) else "openclaw"
 

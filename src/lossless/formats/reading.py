@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import BadMessage
 from lossless.model.js_json import JSON_SPACE, RawObject, check_json, is_not_json, parse_js, stringify_js
 from lossless.model.messages import UNNAMED, File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.model.times import from_epoch, parse_time
+from lossless.model.times import first_time
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from datetime import datetime
 
     from lossless.model.messages import Json, Part, Role
 
@@ -202,18 +201,9 @@ def message_from(
         key, identity = f"assistant-response:{response}" if is_known else None, _identity(body)
     stop = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
     says_it_all = tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
-    return Message(
-        role,
-        content,
-        parts,
-        format,
-        None if says_it_all else body,
-        tokens,
-        key,
-        _time(body),
-        identity,
-        stop if isinstance(stop, str) else None,
-    )
+    kept, reason = None if says_it_all else body, stop if isinstance(stop, str) else None
+    written = first_time((body.get("timestamp"), body.get("createdAt"), body.get("created_at")))
+    return Message(role, content, parts, format, kept, tokens, key, written, identity, reason)
 
 
 def read_content(content: Any, words: Callable[[Part], str | None]) -> tuple[str, list[Part]]:
@@ -302,21 +292,6 @@ def _identity(body: RawObject) -> ModelIdentity | None:
         return None
     answered = body.get("responseModel")
     return ModelIdentity(provider, api, model, answered if isinstance(answered, str) else None)
-
-
-def _time(body: RawObject) -> datetime | None:
-    for key in ("timestamp", "createdAt", "created_at"):
-        value = body.get(key)
-        if value is None:
-            continue
-        try:
-            if type(value) is int or type(value) is float:
-                return from_epoch(value)
-            if isinstance(value, str):
-                return parse_time(value)
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
 
 
 #: Keys that may hold a call's id, best first.

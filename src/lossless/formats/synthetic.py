@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from datetime import UTC
 from typing import TYPE_CHECKING
 
+from lossless.model.search_text import load_patterns
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from datetime import tzinfo
+    import re
+    from collections.abc import Callable, Collection, Iterable, Sequence
+    from datetime import datetime, tzinfo
 
     from lossless.model.context import Summary
 
@@ -35,38 +37,15 @@ EVIDENCE_OPEN = (
 EVIDENCE_CLOSE = "\n</lossless_evidence>"
 _QUOTING = ((CUE_OPEN, CUE_CLOSE), (EVIDENCE_OPEN, EVIDENCE_CLOSE))
 
-_CUE_LINE = re.compile(r"- \[msg#(\d+),[^\]\n]*\] (.+)")
-_PIN = re.compile(r'<(pinned(?:-[0-9a-f]{8})?) id="pin_(\d+)">\n(.*?)\n</\1>', re.DOTALL)
-_RUN = re.compile(
-    r"\[LCM earlier steps of this turn: [\d,]+ messages? left out to make room\]"
-    r"(?:\nThey are [^\n]*)?(?:\nAlso left out: [^\n]*)?"
-)
-_LEFT_OUT = re.compile(r"\[LCM left out here to make room: [^\]\n]*\]")
+_PATTERNS: dict[str, re.Pattern[str]] = load_patterns(__package__)["synthetic"]
 _BRIEF_END = "</focus_brief>"
-_BRIEF = re.compile(r'<focus_brief id="(focus_[0-9a-f]{16})" ')
-_STUB = re.compile(r"\[LCM Tool Output: msg#\d+ \| tool=[^\n]*\]\nLeft out of this long turn\.[^\n]*")
-_NAMED = re.compile(r"\bmsg#(\d+)|\b(sum_[0-9A-Za-z_-]{1,64})")
-_CHANGED = re.compile(r"msg#(\d+) ")
-_MORE = re.compile(r"and [\d,]+ more changed\]")
 #: How many changes a correction lists, and how much of the new text it shows.
 _MOST_CHANGES, _MOST_SHOWN = 5, 160
-_SHORTENED = re.compile(r"\n\[LCM Shortened: msg#(\d+) \| [\d,]+ of ([\d,]+) characters left out here; [^\n]*\]\n")
-_SHORTENED_ANY = re.compile(r"\n\[LCM Shortened: (?:\S+ \| )?[\d,]+ of [\d,]+ characters left out here[^\n]*\]\n")
-
-
-#: Prefixes of blocks that only we write into a prompt; and other tags used in such blocks.
-_SYNTHETIC_BLOCK = re.compile(
-    r'<(?:summary id="sum_|focus_brief id="focus_|lossless_claw_prompt_recall>|lossless_evidence '
-    r'|pinned(?:-[0-9a-f]{8})? id="pin_)'
-)
-_TAGS = re.compile(
-    r"<(?=/?(?:summary|focus_brief|lossless_claw_prompt_recall|lossless_evidence|pinned(?:-[0-9a-f]{8})?)\b)"
-)
 
 
 def has_synthetic_block(text: str) -> bool:
     """Whether a text contains a block like those that we write into prompts."""
-    return "<" in text and _SYNTHETIC_BLOCK.search(text) is not None
+    return "<" in text and _PATTERNS["block"].search(text) is not None
 
 
 def escape_synthetic_tags(text: str) -> str:
@@ -75,7 +54,7 @@ def escape_synthetic_tags(text: str) -> str:
     >>> escape_synthetic_tags('<summary id="sum_1" kind="leaf">a < b</summary>')
     '&lt;summary id="sum_1" kind="leaf">a < b&lt;/summary>'
     """
-    return _TAGS.sub("&lt;", text)
+    return _PATTERNS["tag"].sub("&lt;", text)
 
 
 def unescape_quoted(text: str) -> str:
@@ -88,15 +67,15 @@ def quoted_line(where: str, text: str) -> str:
     >>> quoted_line("msg#7, user, 2026-03-02", "a < b,\\nc")
     '- [msg#7, user, 2026-03-02] a &lt; b, c'
     """
-    place = _escaped(" ".join(where.split())).replace("[", "(").replace("]", ")")
-    return f"- [{place}] {_escaped(' '.join(text.split()))}"
+    place = escape_markup(" ".join(where.split())).replace("[", "(").replace("]", ")")
+    return f"- [{place}] {escape_markup(' '.join(text.split()))}"
 
 
 def cue_quotes(text: str) -> list[tuple[int, str]] | None:
     """The message ids and texts that a recall cue or evidence quotes; None when the text is neither."""
     for opening, closing in _QUOTING:
         if text.startswith(opening) and text.endswith(closing):
-            found = [_CUE_LINE.fullmatch(line) for line in text[len(opening) : -len(closing)].split("\n")]
+            found = [_PATTERNS["cue_line"].fullmatch(line) for line in text[len(opening) : -len(closing)].split("\n")]
             return [(int(line[1]), unescape_quoted(line[2])) for line in found if line] if all(found) else None
     return None
 
@@ -116,9 +95,9 @@ def without_evidence(text: str) -> str:
 
 def pinned_texts(text: str) -> list[tuple[int, str]] | None:
     """The pin ids and texts of a block of pins; None when the text is not one, or more than that."""
-    if not text.startswith(PINNED_TEXT) or _PIN.sub("", text[len(PINNED_TEXT) :]).strip():
+    if not text.startswith(PINNED_TEXT) or _PATTERNS["pin"].sub("", text[len(PINNED_TEXT) :]).strip():
         return None
-    return [(int(id_), pinned) for _, id_, pinned in _PIN.findall(text)] or None
+    return [(int(id_), pinned) for _, id_, pinned in _PATTERNS["pin"].findall(text)] or None
 
 
 def stub_names(text: str) -> tuple[list[int], list[str]] | None:
@@ -129,9 +108,9 @@ def stub_names(text: str) -> tuple[list[int], list[str]] | None:
     >>> stub_names("[LCM left out here to make room: 2 messages before msg#7; sum_0a.]")
     ([7], ['sum_0a'])
     """
-    if not any(stub.fullmatch(text) for stub in (_STUB, _RUN, _LEFT_OUT)):
+    if not any(_PATTERNS[stub].fullmatch(text) for stub in ("stub", "run", "left_out")):
         return None
-    found = _NAMED.findall(text)
+    found = _PATTERNS["named"].findall(text)
     return [int(id_) for id_, _ in found if id_], [summary_id for _, summary_id in found if summary_id]
 
 
@@ -150,7 +129,7 @@ def shortened_text(head: str, tail: str, chars: int, ref: str | None) -> str:
 
 def parse_shortened(text: str) -> tuple[int, str, str, int] | None:
     """Of a text that is shown in part: its message's id, its beginning, its end, and its length; or None."""
-    found = _SHORTENED.search(text)
+    found = _PATTERNS["shortened"].search(text)
     if found is None:
         return None
     return int(found[1]), text[: found.start()], text[found.end() :], int(found[2].replace(",", ""))
@@ -162,7 +141,7 @@ def is_shortened(text: str, whole: str) -> bool:
     >>> is_shortened(shortened_text("Dear all,", "Yours, B.", 9_000, "sum_7"), "Dear all, we … Yours, B.")
     True
     """
-    found = _SHORTENED_ANY.search(text)
+    found = _PATTERNS["shortened_any"].search(text)
     if found is None:
         return False
     return whole.startswith(text[: found.start()]) and whole.endswith(text[found.end() :])
@@ -170,7 +149,7 @@ def is_shortened(text: str, whole: str) -> bool:
 
 def focus_brief_id(text: str) -> str | None:
     """The id of the focus brief that a text is, perhaps with a line of corrections."""
-    found = _BRIEF.match(text)
+    found = _PATTERNS["brief"].match(text)
     _, end, rest = text.partition(_BRIEF_END)
     is_whole = bool(end) and (not rest or (rest.startswith(f"\n{CORRECTION}") and rest.count("\n") == 1))
     return found[1] if found and is_whole else None
@@ -209,9 +188,9 @@ def is_correction(line: str, known: Callable[[int], Collection[str]]) -> bool:
     """Whether a correction lists only possible changes: `known` are the change texts of a message."""
     at = len(CORRECTION)
     while at < len(line):
-        if _MORE.fullmatch(line, at):
+        if _PATTERNS["more"].fullmatch(line, at):
             return True
-        found = _CHANGED.match(line, at)
+        found = _PATTERNS["changed"].match(line, at)
         fitting = [] if found is None else [text for text in known(int(found[1])) if line.startswith(text, at)]
         if not fitting:
             return False
@@ -222,9 +201,6 @@ def is_correction(line: str, known: Callable[[int], Collection[str]]) -> bool:
             return False
         at += len("; ")
     return False
-
-
-_OPENING = re.compile(r'<summary id="(sum_[0-9A-Za-z_-]{1,64})" kind="(?:leaf|condensed)" depth="')
 
 
 def render_summary(summary: Summary, timezone: tzinfo | None = None) -> str:
@@ -238,13 +214,12 @@ def render_summary(summary: Summary, timezone: tzinfo | None = None) -> str:
     ]
     for name, moment in (("earliest_at", summary.earliest_at), ("latest_at", summary.latest_at)):
         if moment is not None:
-            attributes.append((name, moment.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")))
-    opening = " ".join(f'{name}="{_attribute(value)}"' for name, value in attributes)
-    lines = [f"<summary {opening}>"]
+            attributes.append((name, local_stamp(moment, timezone)))
+    lines = [f"<summary {attributes_text(attributes)}>"]
     if summary.depth > 0 and summary.source_ids:
-        sources = (f'    <summary_ref id="{_attribute(source)}" />' for source in summary.source_ids)
+        sources = (f'    <summary_ref id="{escape_markup(source, quote=True)}" />' for source in summary.source_ids)
         lines += ["  <parents>", *sources, "  </parents>"]
-    lines += ["  <content>", _escaped(summary.content), "  </content>", "</summary>"]
+    lines += ["  <content>", escape_markup(summary.content), "  </content>", "</summary>"]
     return "\n".join(lines)
 
 
@@ -254,19 +229,28 @@ def rendered_summary_id(text: str) -> str | None:
     >>> rendered_summary_id('<summary id="sum_0123456789abcdef" kind="leaf" depth="0" …')
     'sum_0123456789abcdef'
     """
-    found = _OPENING.match(text)
+    found = _PATTERNS["summary"].match(text)
     return found[1] if found else None
 
 
 def has_content(text: str, content: str) -> bool:
     """Whether a rendered summary has this content, perhaps in part, regardless of its attributes."""
-    wanted = f"\n  <content>\n{_escaped(content)}\n  </content>\n</summary>"
+    wanted = f"\n  <content>\n{escape_markup(content)}\n  </content>\n</summary>"
     return text.endswith(wanted) or is_shortened(text[max(0, text.find("\n  <content>\n")) :], wanted)
 
 
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+def escape_markup(text: str, *, quote: bool = False) -> str:
+    """Text with escaped markup; with `quote` also safe inside an attribute."""
+    plain = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return plain.replace('"', "&quot;").replace("\n", "&#10;") if quote else plain
 
 
-def _attribute(text: str) -> str:
-    return _escaped(text).replace('"', "&quot;")
+def attributes_text(attributes: Iterable[tuple[str, str]]) -> str:
+    """Names and values as the attributes of an element."""
+    return " ".join(f'{name}="{escape_markup(value, quote=True)}"' for name, value in attributes)
+
+
+def local_stamp(moment: datetime, timezone: tzinfo | None) -> str:
+    """A time for an attribute, in a zone, UTC by default, without suffix."""
+    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    return aware.astimezone(timezone or UTC).strftime("%Y-%m-%dT%H:%M:%S")

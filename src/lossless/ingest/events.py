@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from lossless import formats
 from lossless.errors import BadInput, BadMessage
+from lossless.model import js_json
 from lossless.model.identity import fingerprint, identity_hash
-from lossless.model.js_json import check_json, is_encodable
 from lossless.model.masking import cut_json, cut_parts, empty_message
 from lossless.model.messages import (
     ROLES,
@@ -106,7 +106,7 @@ def _check_names(message: Message | str, entry_id: str | None) -> None:
             elif isinstance(part, ToolResult):
                 names += [("tool call id", part.call_id), ("tool name", part.name)]
     for field, name in names:
-        if name is not None and not is_encodable(name):
+        if name is not None and not js_json.is_encodable(name):
             raise BadMessage("contains a lone surrogate, which is not valid text", field=field)
 
 
@@ -116,7 +116,7 @@ def _check_message(message: Message) -> Message:
         raise BadMessage(f"{message.role!r:.60} is not a role; allowed: {', '.join(ROLES)}", field="role")
     inputs = [part.input for part in message.parts if isinstance(part, ToolCall)]
     raws = [part.raw for part in message.parts if isinstance(part, File | Opaque)]
-    check_json({"inputs": inputs, "raws": raws, "body": message.body})
+    js_json.check_json({"inputs": inputs, "raws": raws, "body": message.body})
     return message
 
 
@@ -146,26 +146,28 @@ def mask_items(archive: Archive, conversation_id: int, items: Sequence[MaskableI
 def mask_bodies(archive: Archive, bodies: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """Foreign messages without the phrases that must not be kept, for comparison with stored ones."""
     found = list(bodies)
-    for round_ in _rounds(archive):
-        if not isinstance(round_, frozenset):
-            found = [cut_json(body, round_) for body in found]
+    for cut in _cuts(archive):
+        found = [cut_json(body, cut) for body in found]
     return found
 
 
 def mask_text(archive: Archive, text: str) -> str:
     """A text outside of messages, such as a title, without what must not be kept."""
-    for round_ in _rounds(archive):
-        text = text if isinstance(round_, frozenset) else round_(text)
+    for cut in _cuts(archive):
+        text = cut(text)
     return text
 
 
 def mask_records(archive: Archive, records: Iterable[OpaqueRecord]) -> list[OpaqueRecord]:
     """Records of a transcript that are not messages, without what must not be kept."""
-    cuts = [round_ for round_ in _rounds(archive) if not isinstance(round_, frozenset)]
     found = list(records)
-    for cut in cuts:
+    for cut in _cuts(archive):
         found = [(id_, kind, cut_json(record, cut)) for id_, kind, record in found]
     return found
+
+
+def _cuts(archive: Archive) -> list[CutText]:
+    return [round_ for round_ in _rounds(archive) if not isinstance(round_, frozenset)]
 
 
 def _rounds(archive: Archive) -> tuple[ForgetRound, ...]:

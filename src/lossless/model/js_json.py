@@ -158,9 +158,7 @@ def js_number(value: float) -> str:
 
 def storable_text(text: str) -> str:
     """`text` as UTF-8 can hold it: a lone surrogate becomes U+FFFD, as in Node."""
-    if text.isascii() or is_encodable(text):
-        return text
-    return _LONE.sub("\ufffd", join_surrogates(text))
+    return text if is_encodable(text) else _LONE.sub("\ufffd", join_surrogates(text))
 
 
 def is_encodable(text: str) -> bool:

@@ -1,14 +1,16 @@
-"""Text for search: folded words, stop words in eight languages, passages, and extra index tokens."""
+"""Text for search: folded words, stop words in eight languages, passages, and extra index tokens; and how a package
+reads its patterns.
+"""
 
 from __future__ import annotations
 
 import json
 import re
 import unicodedata
-from functools import lru_cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from operator import add
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -73,6 +75,24 @@ _LISTS = files(__package__).joinpath("word_lists.txt").read_text(encoding="utf-8
 WORD_LISTS = {name: frozenset(words.split()) for name, _, words in (one.partition(":") for one in _LISTS)}
 STOP_WORDS = {code: WORD_LISTS[code] for code in ("en", "de", "fr", "es", "pt", "it", "nl", "ru")}
 ENGLISH, FRENCH = STOP_WORDS["en"], STOP_WORDS["fr"]
+
+
+@cache
+def load_patterns(package: str) -> dict[str, Any]:
+    """The tables of a package's `patterns.toml`: a text is a pattern, in which blanks and remarks do not count.
+
+    Lists and numbers are as they stand there.
+    """
+    import tomllib
+
+    tables = tomllib.loads(files(package).joinpath("patterns.toml").read_text("utf-8"))
+    return {name: _read_patterns(table) for name, table in tables.items()}
+
+
+def _read_patterns(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _read_patterns(item) for name, item in value.items()}
+    return re.compile(value, re.VERBOSE) if isinstance(value, str) else value
 
 
 def stop_words(words: Iterable[str]) -> frozenset[str]:

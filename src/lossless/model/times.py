@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 
 def row_time(moment: datetime, between: str = " ") -> str:
@@ -35,6 +39,19 @@ def parse_time(text: str) -> datetime:
 def from_epoch(value: float) -> datetime:
     """A time from a number: milliseconds when it is too large to be seconds (as in JavaScript)."""
     return datetime.fromtimestamp((value / 1000 if abs(value) >= 100_000_000_000 else value), UTC)
+
+
+def first_time(values: Iterable[object]) -> datetime | None:
+    """The first valid time of these: ISO-8601, or seconds or milliseconds since 1970."""
+    for value in values:
+        try:
+            if isinstance(value, str):
+                return parse_time(value)
+            if isinstance(value, int | float) and not isinstance(value, bool):
+                return from_epoch(value)
+        except (ValueError, OverflowError, OSError):
+            continue
+    return None
 
 
 def _utc(moment: datetime) -> datetime:

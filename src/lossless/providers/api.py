@@ -73,6 +73,10 @@ class ProviderAPI(ABC):
     #: Where a reply has its items, the type of those that are calls, and where these have their id and arguments.
     items_field: ClassVar[str] = ""
     call_fields: ClassVar[tuple[str, str, str]] = ("", "", "")
+    #: A tool's result: its fixed fields, where it names its call, and where it has its text.
+    result_fields: ClassVar[tuple[Raw, str, str]]
+    #: How its streamed replies are read.
+    stream: ClassVar[type[ReplyEvents]]
 
     def window(self, body: Raw) -> list[Raw]:
         """The conversation in the request, system prompt first."""
@@ -88,16 +92,20 @@ class ProviderAPI(ABC):
         """Whether the provider stores the history, so that the request only has new messages."""
         return False
 
-    @abstractmethod
-    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
         """The request with these messages instead of its own; its own system prompt stays.
 
         `system` is the conversation's, when it is not among the messages.
         """
+        return body | {self.messages_field: list(messages)}
 
-    @abstractmethod
     def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
         """The request with additional tools and system prompt text."""
+        return body | self.policy_fields(body, policy) | {"tools": [*(body.get("tools") or []), *tools]}
+
+    @abstractmethod
+    def policy_fields(self, body: Raw, policy: str) -> Raw:
+        """The fields of the request that change when a text is added to its system prompt."""
 
     @abstractmethod
     def tools(self) -> list[Raw]:
@@ -144,18 +152,15 @@ class ProviderAPI(ABC):
         messages = [*self.messages(body), *self.reply_messages(reply), *self.results(answers)]
         return body | {self.messages_field: messages}
 
-    @abstractmethod
     def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
         """The tool results as messages."""
+        fixed, id_, content = self.result_fields
+        return [fixed | {id_: call.id, content: text} for call, text in answers]
 
     def joined(self, first: Raw, second: Raw) -> Raw:
         """Two replies as one: the items of both, everything else is the second's."""
         items = [*dicts_in(first.get(self.items_field)), *dicts_in(second.get(self.items_field))]
         return second | {self.items_field: items, "usage": add_usage(first.get("usage"), second.get("usage"))}
-
-    @abstractmethod
-    def stream(self, hidden: Collection[str]) -> ReplyEvents:
-        """A stream that omits calls of the `hidden` tools."""
 
 
 def add_usage(first: Any, second: Any) -> Any:

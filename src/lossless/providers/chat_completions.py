@@ -11,74 +11,7 @@ from lossless.providers import api
 from lossless.recall.tools import openai_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-
-class ChatCompletions(api.ProviderAPI):
-    """`POST /v1/chat/completions`."""
-
-    format = "openai-chat"
-    names_events = False
-    output_limits = ("max_completion_tokens", "max_tokens")
-
-    def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:  # noqa: ARG002
-        return body | {"messages": list(messages)}
-
-    def with_recall(self, body: api.Raw, policy: str, tools: Sequence[api.Raw]) -> api.Raw:
-        """The policy becomes the last of the leading system messages."""
-        messages = list(body["messages"])
-        talk = next((n for n, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
-        messages.insert(talk, {"role": "system", "content": policy})
-        return body | {"messages": messages, "tools": [*(body.get("tools") or []), *tools]}
-
-    def tools(self) -> list[api.Raw]:
-        return openai_tools()
-
-    def tool_names(self, body: api.Raw) -> set[str]:
-        tools = api.dicts_in(body.get("tools"))
-        return {str(one.get("name")) for one in api.dicts_in([tool.get("function") or tool for tool in tools])}
-
-    def may_call(self, body: api.Raw) -> bool:
-        """Not when tools are off or one is forced, and not with several choices."""
-        has_place = (
-            bool(body.get("messages")) and api.is_dict_list(body["messages"]) and api.is_dict_list(body.get("tools"))
-        )
-        return has_place and body.get("tool_choice") in (None, "auto") and api.positive_int(body.get("n")) <= 1
-
-    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
-        message = _message(reply)
-        spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
-        return [message] if spoken else []
-
-    def calls(self, reply: api.Raw) -> list[ToolCall]:
-        calls = [
-            (call, api.dict_or_empty(call.get("function"))) for call in api.dicts_in(_message(reply).get("tool_calls"))
-        ]
-        return [ToolCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
-
-    def without_calls(self, reply: api.Raw, names: Collection[str]) -> api.Raw:
-        """The message without these calls; an empty list is removed."""
-        message = _message(reply)
-        calls = api.dicts_in(message.get("tool_calls"))
-        kept = [call for call in calls if str(api.dict_or_empty(call.get("function")).get("name")) not in names]
-        if len(kept) == len(calls):
-            return reply
-        rest = {key: value for key, value in message.items() if key != "tool_calls"}
-        return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
-
-    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[api.Raw]:
-        return [{"role": "tool", "tool_call_id": call.id, "content": text} for call, text in answers]
-
-    def joined(self, first: api.Raw, second: api.Raw) -> api.Raw:
-        """The text of both in one message, the calls and the finish reason of the second."""
-        before, after = _message(first).get("content"), _message(second)
-        text = after.get("content")
-        both = before + text if isinstance(before, str) and isinstance(text, str) else text or before
-        usage = api.add_usage(first.get("usage"), second.get("usage"))
-        return _with_message(second, after | {"content": both}) | {"usage": usage}
-
-    def stream(self, hidden: Collection[str]) -> ChatStream:
-        return ChatStream(hidden)
+    from collections.abc import Collection
 
 
 class ChatStream(api.ReplyEvents):
@@ -171,6 +104,66 @@ class ChatStream(api.ReplyEvents):
         if not choice.get("finish_reason") and not any(value for key, value in rest.items() if key != "role"):
             return []
         return [event | {"id": self._id, "choices": [choice | {"delta": rest}]}]
+
+
+class ChatCompletions(api.ProviderAPI):
+    """`POST /v1/chat/completions`."""
+
+    format = "openai-chat"
+    names_events = False
+    output_limits = ("max_completion_tokens", "max_tokens")
+    result_fields = ({"role": "tool"}, "tool_call_id", "content")
+    stream = ChatStream
+
+    def policy_fields(self, body: api.Raw, policy: str) -> api.Raw:
+        """The policy becomes the last of the leading system messages."""
+        messages = list(body["messages"])
+        talk = next((n for n, m in enumerate(messages) if m.get("role") not in ("system", "developer")), len(messages))
+        messages.insert(talk, {"role": "system", "content": policy})
+        return {"messages": messages}
+
+    def tools(self) -> list[api.Raw]:
+        return openai_tools()
+
+    def tool_names(self, body: api.Raw) -> set[str]:
+        tools = api.dicts_in(body.get("tools"))
+        return {str(one.get("name")) for one in api.dicts_in([tool.get("function") or tool for tool in tools])}
+
+    def may_call(self, body: api.Raw) -> bool:
+        """Not when tools are off or one is forced, and not with several choices."""
+        has_place = (
+            bool(body.get("messages")) and api.is_dict_list(body["messages"]) and api.is_dict_list(body.get("tools"))
+        )
+        return has_place and body.get("tool_choice") in (None, "auto") and api.positive_int(body.get("n")) <= 1
+
+    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
+        message = _message(reply)
+        spoken = any(message.get(key) for key in ("content", "tool_calls", "refusal", "reasoning_content"))
+        return [message] if spoken else []
+
+    def calls(self, reply: api.Raw) -> list[ToolCall]:
+        calls = [
+            (call, api.dict_or_empty(call.get("function"))) for call in api.dicts_in(_message(reply).get("tool_calls"))
+        ]
+        return [ToolCall(str(call.get("id")), str(of.get("name")), of.get("arguments")) for call, of in calls]
+
+    def without_calls(self, reply: api.Raw, names: Collection[str]) -> api.Raw:
+        """The message without these calls; an empty list is removed."""
+        message = _message(reply)
+        calls = api.dicts_in(message.get("tool_calls"))
+        kept = [call for call in calls if str(api.dict_or_empty(call.get("function")).get("name")) not in names]
+        if len(kept) == len(calls):
+            return reply
+        rest = {key: value for key, value in message.items() if key != "tool_calls"}
+        return _with_message(reply, rest | ({"tool_calls": kept} if kept else {}))
+
+    def joined(self, first: api.Raw, second: api.Raw) -> api.Raw:
+        """The text of both in one message, the calls and the finish reason of the second."""
+        before, after = _message(first).get("content"), _message(second)
+        text = after.get("content")
+        both = before + text if isinstance(before, str) and isinstance(text, str) else text or before
+        usage = api.add_usage(first.get("usage"), second.get("usage"))
+        return _with_message(second, after | {"content": both}) | {"usage": usage}
 
 
 def _message(reply: api.Raw) -> api.Raw:

@@ -9,61 +9,12 @@ from lossless.providers import api
 from lossless.recall.tools import anthropic_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Sequence
 
     from lossless.model.messages import ToolCall
 
 #: Delta types, and the fields that they extend.
 _PIECES = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-
-
-class MessagesApi(api.ProviderAPI):
-    """`POST /v1/messages`."""
-
-    format = "anthropic"
-    system_field = "system"
-    output_limits = ("max_tokens",)
-    items_field = "content"
-    call_fields = ("tool_use", "id", "input")
-
-    def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:
-        """The request with these messages; the separate system prompt stays."""
-        prompt = {"system": system} if system and not body.get("system") else {}
-        return body | prompt | {"messages": list(messages)}
-
-    def with_recall(self, body: api.Raw, policy: str, tools: Sequence[api.Raw]) -> api.Raw:
-        """The policy follows the system prompt."""
-        system = body.get("system") or []
-        blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)
-        blocks.append({"type": "text", "text": policy})
-        return body | {"system": blocks, "tools": [*(body.get("tools") or []), *tools]}
-
-    def tools(self) -> list[api.Raw]:
-        return anthropic_tools()
-
-    def may_call(self, body: api.Raw) -> bool:
-        """Not when tools are off or one is forced."""
-        choice, system = body.get("tool_choice"), body.get("system")
-        has_place = isinstance(system, str) or api.is_dict_list(system)
-        has_lists = bool(body.get("messages")) and all(api.is_dict_list(body.get(n)) for n in ("messages", "tools"))
-        is_free = choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
-        return has_place and has_lists and is_free
-
-    def with_most_output(self, body: api.Raw, tokens: int) -> api.Raw:
-        """With another `max_tokens`, which must exceed the thinking budget."""
-        thinking = api.positive_int(api.dict_or_empty(body.get("thinking")).get("budget_tokens"))
-        return body if tokens <= thinking else body | {"max_tokens": tokens}
-
-    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
-        content = api.dicts_in(reply.get("content"))
-        return [{"role": "assistant", "content": content}] if content else []
-
-    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[api.Raw]:
-        results = [{"type": "tool_result", "tool_use_id": call.id, "content": text} for call, text in answers]
-        return [{"role": "user", "content": results}]
-
-    def stream(self, hidden: Collection[str]) -> MessageStream:
-        return MessageStream(hidden)
 
 
 class MessageStream(api.ReplyEvents):
@@ -130,3 +81,49 @@ class MessageStream(api.ReplyEvents):
             event | {"usage": usage | {"output_tokens": self._output}} if self._rounds > 1 and usage else event
             for event, usage in zip(self._held, usages, strict=True)
         ]
+
+
+class MessagesApi(api.ProviderAPI):
+    """`POST /v1/messages`."""
+
+    format = "anthropic"
+    system_field = "system"
+    output_limits = ("max_tokens",)
+    items_field = "content"
+    call_fields = ("tool_use", "id", "input")
+    result_fields = ({"type": "tool_result"}, "tool_use_id", "content")
+    stream = MessageStream
+
+    def with_window(self, body: api.Raw, messages: Sequence[api.Raw], system: str = "") -> api.Raw:
+        """The request with these messages; the separate system prompt stays."""
+        prompt = {"system": system} if system and not body.get("system") else {}
+        return body | prompt | {"messages": list(messages)}
+
+    def policy_fields(self, body: api.Raw, policy: str) -> api.Raw:
+        """The policy follows the system prompt."""
+        system = body.get("system") or []
+        blocks = [{"type": "text", "text": system}] if isinstance(system, str) else list(system)
+        return {"system": [*blocks, {"type": "text", "text": policy}]}
+
+    def tools(self) -> list[api.Raw]:
+        return anthropic_tools()
+
+    def may_call(self, body: api.Raw) -> bool:
+        """Not when tools are off or one is forced."""
+        choice, system = body.get("tool_choice"), body.get("system")
+        has_place = isinstance(system, str) or api.is_dict_list(system)
+        has_lists = bool(body.get("messages")) and all(api.is_dict_list(body.get(n)) for n in ("messages", "tools"))
+        is_free = choice is None or (isinstance(choice, dict) and choice.get("type") == "auto")
+        return has_place and has_lists and is_free
+
+    def with_most_output(self, body: api.Raw, tokens: int) -> api.Raw:
+        """With another `max_tokens`, which must exceed the thinking budget."""
+        thinking = api.positive_int(api.dict_or_empty(body.get("thinking")).get("budget_tokens"))
+        return body if tokens <= thinking else body | {"max_tokens": tokens}
+
+    def reply_messages(self, reply: api.Raw) -> list[api.Raw]:
+        content = api.dicts_in(reply.get("content"))
+        return [{"role": "assistant", "content": content}] if content else []
+
+    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[api.Raw]:
+        return [{"role": "user", "content": super().results(answers)}]

@@ -8,64 +8,10 @@ from lossless.providers.api import ProviderAPI, Raw, ReplyEvents, dict_or_empty,
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
-    from lossless.model.messages import ToolCall
+    from collections.abc import Sequence
 
 _BEGINNINGS = frozenset(("response.created", "response.queued", "response.in_progress"))
 _ENDINGS = frozenset(("response.completed", "response.incomplete", "response.failed"))
-
-
-class ResponsesApi(ProviderAPI):
-    """`POST /v1/responses`."""
-
-    format = "openai-responses"
-    system_field = "instructions"
-    messages_field = "input"
-    output_limits = ("max_output_tokens",)
-    items_field = "output"
-    call_fields = ("function_call", "call_id", "arguments")
-
-    def knows_history(self, body: Raw) -> bool:
-        """Whether the request continues from history that the provider stores."""
-        return bool(body.get("previous_response_id") or body.get("conversation"))
-
-    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
-        """The request with these items; the separate instructions stay."""
-        instructions = {"role": "system", "content": body.get("instructions")}
-        items = list(messages)
-        if items and items[0] == instructions:
-            items = items[1:]
-        return body | {"input": items}
-
-    def with_recall(self, body: Raw, policy: str, tools: Sequence[Raw]) -> Raw:
-        """The policy follows the instructions."""
-        system = body.get("instructions")
-        both = f"{system}\n\n{policy}" if isinstance(system, str) and system else policy
-        return body | {"instructions": both, "tools": [*(body.get("tools") or []), *tools]}
-
-    def tools(self) -> list[Raw]:
-        """The recall tools as functions, flat."""
-        return [
-            {"type": "function", "name": one.name, "description": one.help, "parameters": one.schema, "strict": False}
-            for one in TOOLS
-        ]
-
-    def may_call(self, body: Raw) -> bool:
-        """Not when tools are off or one is forced, and not in the background."""
-        is_free = body.get("tool_choice") in (None, "auto") and not body.get("background")
-        given = body.get("input")
-        has_place = is_dict_list(body.get("tools")) and (isinstance(given, str) or is_dict_list(given))
-        return is_free and has_place and isinstance(body.get("instructions") or "", str)
-
-    def reply_messages(self, reply: Raw) -> list[Raw]:
-        return dicts_in(reply.get("output"))
-
-    def results(self, answers: Sequence[tuple[ToolCall, str]]) -> list[Raw]:
-        return [{"type": "function_call_output", "call_id": call.id, "output": text} for call, text in answers]
-
-    def stream(self, hidden: Collection[str]) -> ResponseStream:
-        return ResponseStream(hidden)
 
 
 class ResponseStream(ReplyEvents):
@@ -144,3 +90,47 @@ class ResponseStream(ReplyEvents):
         number = positive_int(event["sequence_number"]) if self._number is None else self._number
         self._number = number + 1
         return [event if event["sequence_number"] == number else event | {"sequence_number": number}]
+
+
+class ResponsesApi(ProviderAPI):
+    """`POST /v1/responses`."""
+
+    format = "openai-responses"
+    system_field = "instructions"
+    messages_field = "input"
+    output_limits = ("max_output_tokens",)
+    items_field = "output"
+    call_fields = ("function_call", "call_id", "arguments")
+    result_fields = ({"type": "function_call_output"}, "call_id", "output")
+    stream = ResponseStream
+
+    def knows_history(self, body: Raw) -> bool:
+        """Whether the request continues from history that the provider stores."""
+        return bool(body.get("previous_response_id") or body.get("conversation"))
+
+    def with_window(self, body: Raw, messages: Sequence[Raw], system: str = "") -> Raw:  # noqa: ARG002
+        """The request with these items; the separate instructions stay."""
+        instructions = {"role": "system", "content": body.get("instructions")}
+        return body | {"input": list(messages[1:] if messages and messages[0] == instructions else messages)}
+
+    def policy_fields(self, body: Raw, policy: str) -> Raw:
+        """The policy follows the instructions."""
+        system = body.get("instructions")
+        return {"instructions": f"{system}\n\n{policy}" if isinstance(system, str) and system else policy}
+
+    def tools(self) -> list[Raw]:
+        """The recall tools as functions, flat."""
+        return [
+            {"type": "function", "name": one.name, "description": one.help, "parameters": one.schema, "strict": False}
+            for one in TOOLS
+        ]
+
+    def may_call(self, body: Raw) -> bool:
+        """Not when tools are off or one is forced, and not in the background."""
+        is_free = body.get("tool_choice") in (None, "auto") and not body.get("background")
+        given = body.get("input")
+        has_place = is_dict_list(body.get("tools")) and (isinstance(given, str) or is_dict_list(given))
+        return is_free and has_place and isinstance(body.get("instructions") or "", str)
+
+    def reply_messages(self, reply: Raw) -> list[Raw]:
+        return dicts_in(reply.get("output"))

@@ -16,6 +16,7 @@ from lossless.ingest.window import count_system_head
 from lossless.maintenance.engine_parts import model_name
 from lossless.model.budget import HistoryBudget, budget_tokens
 from lossless.model.context import framed_tokens
+from lossless.model.search_text import load_patterns
 from lossless.model.tokens import estimate_tokens
 from lossless.recall.tools import TOOLS, openai_tools
 
@@ -30,25 +31,7 @@ if TYPE_CHECKING:
     from lossless.providers.api import Raw
     from lossless.recall.tools import ToolCallResult
 
-#: By prefix of the model's name; the first match counts. Names change often: pass `window=` when it matters.
-_WINDOWS = (
-    ("gpt-3.5", 16_385),
-    ("gpt-4-32k", 32_768),
-    ("gpt-4-turbo", 128_000),
-    ("gpt-4.1", 1_047_576),
-    ("gpt-4.5", 128_000),
-    ("gpt-4o", 128_000),
-    ("gpt-4", 8_192),
-    ("gpt-5", 400_000),
-    ("o1-mini", 128_000),
-    ("o1", 200_000),
-    ("o3", 200_000),
-    ("o4", 200_000),
-    ("claude", 200_000),
-    ("gemini", 1_048_576),
-    ("deepseek", 128_000),
-    ("mistral-large", 128_000),
-)
+_WINDOWS, _TOO_LONG = load_patterns(__package__)["windows"], load_patterns(__package__)["too_long"]
 
 
 def known_window(model: str) -> int | None:
@@ -58,34 +41,14 @@ def known_window(model: str) -> int | None:
     (128000, 200000, None)
     """
     name = model.rsplit("/", 1)[-1].lower()
-    return next((tokens for start, tokens in _WINDOWS if name.startswith(start)), None)
+    return next((tokens for start, tokens in _WINDOWS.items() if name.startswith(start)), None)
 
 
 _STATUSES = frozenset((400, 413, 422))
-_SIGNS = re.compile(
-    r"prompt is too long|context[ _-]?(?:length|window|limit|size)|too many (?:input )?tokens|input is too long"
-    r"|maximum (?:context|prompt) length|exceeds? the (?:model's )?(?:maximum|limit|context)",
-    re.IGNORECASE,
-)
 #: The assumed size, as a share of the window, of a prompt that was refused without a count.
 REFUSED_SHARE = 1.1
 #: How much of an error is read.
 _MOST_CHARS = 4_000
-_N = r"[\d,_]{1,20}"
-#: The provider's count of the prompt, and the window: Anthropic, OpenAI and compatible, Google, vLLM and llama.cpp.
-_COUNTS = tuple(
-    re.compile(pattern, re.IGNORECASE)
-    for pattern in (
-        rf"(?P<prompt>{_N}) tokens? > (?P<window>{_N})",
-        rf"maximum context length (?:of this model )?is (?P<window>{_N})[^\n]{{0,80}}?"
-        rf"(?:resulted in|requested(?: about)?|contains?|has) (?:at least )?(?P<prompt>{_N})",
-        rf"context length is (?P<window>{_N}) tokens[^\n]{{0,120}}?(?P<prompt>{_N}) (?:input )?tokens",
-        rf"input token count \(?(?P<prompt>{_N})\)? exceeds the maximum[^\d\n]{{0,60}}\(?(?P<window>{_N})",
-        rf"(?:request|prompt) \(?(?P<prompt>{_N}) tokens\)? exceeds[^\d\n]{{0,60}}\(?(?P<window>{_N})",
-        rf"(?P<prompt>{_N}) (?:input )?tokens?[^\n]{{0,80}}?"
-        rf"(?:exceed\w*|(?:great|larg|long)er than|more than|limit|maximum|window)[^\d\n]{{0,60}}(?P<window>{_N})",
-    )
-)
 
 
 #: The provider's count of a prompt that it refused as too long and its window, as far as it tells them.
@@ -99,9 +62,9 @@ def parse_too_long(answer: str, status: int | None = None) -> TooLong | None:
     (210431, 200000)
     """
     answer = answer[:_MOST_CHARS]
-    if (status is not None and status not in _STATUSES) or not _SIGNS.search(answer):
+    if (status is not None and status not in _STATUSES) or not _TOO_LONG["sign"].search(answer):
         return None
-    for pattern in _COUNTS:
+    for pattern in _TOO_LONG["counts"].values():
         if (found := pattern.search(answer)) is not None:
             prompt, window = (int(re.sub(r"\D", "", found[name]) or 0) for name in ("prompt", "window"))
             if prompt > window > 0:

@@ -65,7 +65,6 @@ def _long_enough(text: str, source: str) -> str:
 OPENAI_URL, ANTHROPIC_URL = "https://api.openai.com/v1", "https://api.anthropic.com"
 PROXY_TOKEN_VARIABLE = "LCM_PROXY_TOKEN"
 TOKEN_HEADER, SESSION_HEADER = "x-lossless-token", "x-lossless-session"
-#: What the messages of a request are: the whole window, or only new ones.
 HISTORY_HEADER = "x-lossless-history"
 #: Headers in which clients send a session id, and the clients' names.
 CLIENT_HEADERS = {"x-claude-code-session-id": "claude-code", "session-id": "codex", "session_id": "codex"}

@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
+from lossless.recall.scope import OUT_OF_SCOPE, Caller
+from lossless.recall.tools import TOOLS_BY_NAME, ToolCallResult, error_result, error_to_result, read_arguments
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from lossless.engine import Engine
-    from lossless.recall.scope import Caller
-    from lossless.recall.tools import Tool, ToolCallResult
+    from lossless.recall.tools import Tool
     from lossless.settings import Settings
 
 #: What says where to look.
@@ -91,8 +92,6 @@ class ArchiveTools:
     @property
     def caller(self) -> Caller:
         """Who asks: the session that the tools are for, or the one that the host runs."""
-        from lossless.recall.scope import Caller
-
         return Caller(Session(key=self.session_key) if self.session_key else self.host)
 
     def call(self, name: str, args: dict[str, Any] | None = None) -> ToolCallResult:
@@ -100,11 +99,9 @@ class ArchiveTools:
 
         An empty or missing archive is a normal result, not a failure.
         """
-        from lossless.recall.tools import ToolCallResult, error_result, error_to_result
-
-        tool = tool_table().get(name)
+        tool = TOOLS_BY_NAME.get(name)
         if tool is None:
-            return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(tool_table())}.")
+            return error_result(f"there is no tool {name!r:.60}", hint=f"There are {', '.join(TOOLS_BY_NAME)}.")
         caller, given = self.caller, dict(args or {})
         takes_all = any(parameter.name == "allConversations" for parameter in tool.parameters)
         names_place = not takes_all or any(given.get(name) for name in _PLACES)
@@ -130,17 +127,8 @@ class ArchiveTools:
             engine.close()
 
 
-def tool_table() -> dict[str, Tool]:
-    from lossless.recall.tools import TOOLS_BY_NAME
-
-    return TOOLS_BY_NAME
-
-
 def _use(engine: Engine, tool: Tool, given: dict[str, Any], caller: Caller) -> ToolCallResult:
     """The result of a tool, or our error as one; who searched everything already gets no hint to search further."""
-    from lossless.recall.scope import OUT_OF_SCOPE
-    from lossless.recall.tools import error_result, error_to_result, read_arguments
-
     try:
         return tool.function(engine.tools, read_arguments(tool.parameters, given), caller)
     except LosslessError as error:

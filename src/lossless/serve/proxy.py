@@ -108,8 +108,6 @@ async def read_whole_body(request: Request, seconds: float) -> bytes:
                 return b"".join(chunks)
 
 
-# --- responses ----------------------------------------------------------------------------------
-
 _BLANK = re.compile(rb"\r\n\r\n|\n\n|\r\r")
 #: The last bytes of the buffer may be the start of a blank line.
 _OPEN = 3
@@ -163,8 +161,7 @@ def _data(raw: bytes) -> dict[str, Any] | None:
 NOT_KEPT_HEADER = "x-lossless-not-kept"
 #: Name the messages that the model sees in part, and say by how much a request exceeds its window, and why.
 SHORTENED_HEADER, OVER_HEADER = "x-lossless-shortened", "x-lossless-over"
-#: Hop-by-hop response headers.
-_HOPS = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "proxy-authenticate"))
+_HOP_BY_HOP = frozenset(("connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade"))
 
 
 def error_response(provider: str, status: int, reason: str, not_kept: str | None = None) -> JSONResponse:
@@ -316,7 +313,8 @@ class RelayResponse(Response):
         if self._begun:
             return
         self._begun = True
-        headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in _HOPS]
+        gone = _HOP_BY_HOP | {"proxy-authenticate"}
+        headers = [(name.lower(), value) for name, value in answer.headers.raw if name.lower().decode() not in gone]
         if self._turn is not None:
             changed = (b"content-length", b"content-encoding") if is_read else (b"content-length",)
             headers = [(name, value) for name, value in headers if name not in changed]
@@ -399,26 +397,15 @@ async def _body(send: Send, content: bytes, *, more: bool = True) -> None:
         await send({"type": "http.response.body", "body": content, "more_body": more})
 
 
-# --- requests -----------------------------------------------------------------------------------
-
 _DIALECTS: dict[tuple[str, str], ProviderAPI] = {
     ("openai", "/chat/completions"): ChatCompletions(),
     ("openai", "/responses"): ResponsesApi(),
     ("anthropic", "/v1/messages"): MessagesApi(),
 }
 _METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"]
-#: Hop-by-hop headers, and those that we write ourselves.
-_OURS = frozenset(
-    ("host", "content-length", "connection", "keep-alive", "transfer-encoding", "te", "trailer", "upgrade", "origin")
-) | {
-    "proxy-authorization",
-    "proxy-connection",
-    "expect",
-    "accept-encoding",
-    TOKEN_HEADER,
-    SESSION_HEADER,
-    HISTORY_HEADER,
-}
+#: Request headers that are not forwarded: hop by hop, and those that we write ourselves.
+_OURS = _HOP_BY_HOP | {"host", "content-length", "origin", "proxy-authorization", "proxy-connection", "expect"}
+_OURS |= {"accept-encoding", TOKEN_HEADER, SESSION_HEADER, HISTORY_HEADER}
 #: Response headers that web pages may read.
 _SHOWN = ["x-lossless-session", NOT_KEPT_HEADER, SHORTENED_HEADER, OVER_HEADER, "x-lossless-error"]
 _SHOWN += ["retry-after", "x-request-id", "request-id"]

@@ -6,12 +6,18 @@ holds the tests that every store must pass.
 
 from __future__ import annotations
 
-from lossless.testing.conversations import AgentMessage, agent_conversation, json_line, messages_jsonl, session_jsonl
-from lossless.testing.sample import PLANTED, SAMPLE_COUNT, Fact, openai_chat, sample_conversation
+from lossless.testing.sample import (
+    PLANTED,
+    SAMPLE_COUNT,
+    AgentMessage,
+    Fact,
+    openai_chat,
+    sample_conversation,
+    session_jsonl,
+)
 from lossless.testing.scripted import DIRECTIVES, Call, Mode, Scripted, Step, VirtualClock, hang, say
 
 __all__ = [
     "DIRECTIVES", "PLANTED", "SAMPLE_COUNT", "AgentMessage", "Call", "Fact", "Mode", "Scripted", "Step",
-    "VirtualClock", "agent_conversation", "hang", "json_line", "messages_jsonl", "openai_chat", "sample_conversation",
-    "say", "session_jsonl",
+    "VirtualClock", "hang", "openai_chat", "sample_conversation", "say", "session_jsonl",
 ]  # fmt: skip

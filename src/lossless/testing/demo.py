@@ -23,7 +23,7 @@ from lossless.tui.text import plural
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lossless.testing.conversations import AgentMessage
+    from lossless.testing import AgentMessage
 
 SESSION = lossless.Session(key="agent:demo:ferry")
 #: Small numbers, so that a short conversation has something to fold; and no log, which would stay.

@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import gzip
 import json
+from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import count as count_from
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lossless import formats
-from lossless.testing.conversations import read_data
+from lossless.model.js_json import stringify_js
+from lossless.model.times import state_time
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from lossless.testing.conversations import AgentMessage
-
+AgentMessage: TypeAlias = dict[str, Any]
 SAMPLE_COUNT = 400
 #: From this message on the sample is everyday work without facts, which comes again when a longer one is asked for.
 _EVERYDAY = 402
+
+
+def read_data(name: str) -> str:
+    """A text file of this package."""
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
 class Fact(NamedTuple):
@@ -58,3 +64,24 @@ def openai_chat(messages: Iterable[AgentMessage]) -> Iterator[dict[str, object]]
     """Agent messages in the shape of OpenAI's chat API, which has no place for thinking: it is left out."""
     for message in messages:
         yield from formats.encode([formats.decode(message, "openclaw")], "openai-chat")
+
+
+def session_jsonl(
+    messages: Iterable[AgentMessage],
+    session_id: str = "11111111-2222-4333-8444-555555555555",
+    cwd: str = "/home/user/ws",
+) -> str:
+    """An OpenClaw transcript (version 3) of at least one message, each entry naming the one before."""
+    lines: list[str] = []
+    parent: str | None = None
+    for number, message in enumerate(messages):
+        at = state_time(datetime.fromtimestamp(message["timestamp"] / 1000, UTC))
+        if not lines:
+            lines.append(stringify_js({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": cwd}))
+        id = f"{0x10000000 + number:x}"
+        entry = {"type": "message", "id": id, "parentId": parent, "timestamp": at, "message": message}
+        lines.append(stringify_js(entry))
+        parent = id
+    if not lines:
+        raise ValueError("a transcript needs at least one message")
+    return "\n".join(lines) + "\n"

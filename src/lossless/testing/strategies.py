@@ -1,4 +1,4 @@
-"""Generators for hypothesis: hostile text, messages of every format, broken tool streams."""
+"""Generators for hypothesis: hostile text, messages of every format."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from hypothesis import strategies as st
 
-from lossless.testing.conversations import read_data
+from lossless.testing.sample import read_data
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from hypothesis.strategies import DrawFn, SearchStrategy
+    from hypothesis.strategies import SearchStrategy
 
 JsonDict: TypeAlias = dict[str, Any]
 
@@ -58,95 +58,80 @@ _NAMES = st.sampled_from(("exec", "read", "grep", "web_fetch", "lcm_grep"))
 _WORDS = nasty_text().filter(lambda text: bool(text.strip()))
 
 
-@st.composite
-def openclaw_messages(draw: DrawFn) -> JsonDict:
+def _object(**fields: Any) -> SearchStrategy[JsonDict]:
+    """An object with these fields: each is a value, or a strategy for one."""
+    return st.fixed_dictionaries({
+        name: field if isinstance(field, st.SearchStrategy) else st.just(field) for name, field in fields.items()
+    })  # fmt: skip
+
+
+def _text_block(kind: str = "text", **more: Any) -> SearchStrategy[JsonDict]:
+    return _object(type=kind, text=_WORDS, **more)
+
+
+def _answer(thought: SearchStrategy[JsonDict], call: SearchStrategy[JsonDict]) -> SearchStrategy[list[JsonDict]]:
+    """The blocks of an assistant's message: thinking, words, calls."""
+    parts = st.tuples(st.lists(thought, max_size=1), _text_block(), st.lists(call, max_size=2))
+    return parts.map(lambda drawn: [*drawn[0], drawn[1], *drawn[2]])
+
+
+def openclaw_messages() -> SearchStrategy[JsonDict]:
     """One OpenClaw agent message of any role."""
-    time = draw(st.integers(1_700_000_000_000, 1_800_000_000_000))
-    text: JsonDict = {"type": "text", "text": draw(_WORDS)}
-    role = draw(st.sampled_from(("user", "user-string", "assistant", "toolResult")))
-    if role == "user":
-        return {"role": "user", "content": [text], "timestamp": time}
-    if role == "user-string":
-        return {"role": "user", "content": text["text"], "timestamp": time}
-    if role == "toolResult":
-        head = {"role": role, "toolCallId": draw(_IDS), "toolName": draw(_NAMES)}
-        return head | {"content": [text], "isError": draw(st.booleans()), "timestamp": time}
-    call = st.builds(
-        lambda id, name, arguments: {"type": "toolCall", "id": id, "name": name, "arguments": arguments},
-        _IDS, _NAMES, _arguments(),
-    )  # fmt: skip
-    thought = st.builds(lambda words: {"type": "thinking", "thinking": words, "thinkingSignature": "sig_1"}, _WORDS)
-    content = [*draw(st.lists(thought, max_size=1)), text, *draw(st.lists(call, max_size=2))]
-    stop = "toolUse" if content[-1]["type"] == "toolCall" else "stop"
-    identity = {"api": "openai-completions", "provider": "fake", "model": "fake-1"}
-    return {"role": "assistant", "content": content, **identity, "stopReason": stop, "timestamp": time}
+    time, texts = st.integers(1_700_000_000_000, 1_800_000_000_000), st.tuples(_text_block()).map(list)
+    call = _object(type="toolCall", id=_IDS, name=_NAMES, arguments=_arguments())
+    blocks = _answer(_object(type="thinking", thinking=_WORDS, thinkingSignature="sig_1"), call)
+    known = {"api": "openai-completions", "provider": "fake", "model": "fake-1", "timestamp": time}
+    result = {"toolCallId": _IDS, "toolName": _NAMES, "isError": st.booleans(), "timestamp": time}
 
+    def with_stop(message: JsonDict) -> JsonDict:
+        return message | {"stopReason": "toolUse" if message["content"][-1]["type"] == "toolCall" else "stop"}
 
-@st.composite
-def openai_chat_messages(draw: DrawFn) -> JsonDict:
-    """One message of OpenAI's chat API of any role, as a string or in parts, with or without calls."""
-    role = draw(st.sampled_from(("system", "user", "user-parts", "assistant", "assistant-calls", "tool")))
-    words = draw(_WORDS)
-    if role == "user-parts":
-        image = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
-        return {
-            "role": "user",
-            "content": [{"type": "text", "text": words}, *draw(st.lists(st.just(image), max_size=1))],
-        }
-    if role == "assistant-calls":
-        calls = st.builds(
-            lambda id, name, arguments: {
-                "id": id, "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}
-            },
-            _IDS, _NAMES, _arguments(),
-        )  # fmt: skip
-        content = draw(st.none() | st.just(words))
-        return {"role": "assistant", "content": content, "tool_calls": draw(st.lists(calls, min_size=1, max_size=3))}
-    if role == "tool":
-        return {"role": "tool", "tool_call_id": draw(_IDS), "content": words}
-    return {"role": role, "content": words}
-
-
-@st.composite
-def openai_responses_items(draw: DrawFn) -> JsonDict:
-    """One item of OpenAI's Responses API: a message, a call, its output, or reasoning."""
-    kind = draw(st.sampled_from(("input", "output", "function_call", "function_call_output", "reasoning")))
-    words = draw(_WORDS)
-    if kind == "input":
-        return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": words}]}
-    if kind == "output":
-        content = [{"type": "output_text", "text": words, "annotations": []}]
-        return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content}
-    if kind == "function_call":
-        arguments = json.dumps(draw(_arguments()))
-        return {"type": kind, "id": "fc_1", "call_id": draw(_IDS), "name": draw(_NAMES), "arguments": arguments}
-    if kind == "function_call_output":
-        return {"type": kind, "call_id": draw(_IDS), "output": words}
-    return {"type": "reasoning", "id": "rs_1", "summary": [{"type": "summary_text", "text": words}]}
-
-
-@st.composite
-def anthropic_messages(draw: DrawFn) -> JsonDict:
-    """One message of Anthropic's API: a string, or blocks of text, thinking, calls or results."""
-    kind = draw(st.sampled_from(("string", "user", "results", "assistant")))
-    words = draw(_WORDS)
-    text = {"type": "text", "text": words}
-    if kind == "string":
-        return {"role": draw(st.sampled_from(("user", "assistant"))), "content": words}
-    if kind == "user":
-        return {"role": "user", "content": [text]}
-    if kind == "results":
-        body = draw(st.sampled_from((words, [text])))
-        result: JsonDict = {"type": "tool_result", "tool_use_id": draw(_IDS), "content": body}
-        return {"role": "user", "content": [result | draw(st.sampled_from(({}, {"is_error": True})))]}
-    thought = st.builds(lambda words: {"type": "thinking", "thinking": words, "signature": "c2ln"}, _WORDS)
-    call = st.builds(
-        lambda id, name, input: {"type": "tool_use", "id": id, "name": name, "input": input}, _IDS, _NAMES, _arguments()
+    return st.one_of(
+        _object(role="user", content=texts | _WORDS, timestamp=time),
+        _object(role="toolResult", content=texts, **result),
+        _object(role="assistant", content=blocks, **known).map(with_stop),
     )
-    return {
-        "role": "assistant",
-        "content": [*draw(st.lists(thought, max_size=1)), text, *draw(st.lists(call, max_size=2))],
-    }
+
+
+def openai_chat_messages() -> SearchStrategy[JsonDict]:
+    """One message of OpenAI's chat API of any role, as a string or in parts, with or without calls."""
+    image = st.just({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}})
+    parts = st.tuples(_text_block(), st.lists(image, max_size=1)).map(lambda drawn: [drawn[0], *drawn[1]])
+    call = _object(id=_IDS, type="function", function=_object(name=_NAMES, arguments=_arguments().map(json.dumps)))
+    calls = st.lists(call, min_size=1, max_size=3)
+    return st.one_of(
+        _object(role=st.sampled_from(("system", "user", "assistant")), content=_WORDS),
+        _object(role="user", content=parts),
+        _object(role="assistant", content=st.none() | _WORDS, tool_calls=calls),
+        _object(role="tool", tool_call_id=_IDS, content=_WORDS),
+    )
+
+
+def openai_responses_items() -> SearchStrategy[JsonDict]:
+    """One item of OpenAI's Responses API: a message, a call, its output, or reasoning."""
+    said, shown = _text_block("input_text"), _text_block("output_text", annotations=[])
+    arguments = _arguments().map(json.dumps)
+    return st.one_of(
+        _object(type="message", role="user", content=st.tuples(said).map(list)),
+        _object(type="message", id="msg_1", role="assistant", status="completed", content=st.tuples(shown).map(list)),
+        _object(type="function_call", id="fc_1", call_id=_IDS, name=_NAMES, arguments=arguments),
+        _object(type="function_call_output", call_id=_IDS, output=_WORDS),
+        _object(type="reasoning", id="rs_1", summary=st.tuples(_text_block("summary_text")).map(list)),
+    )
+
+
+def anthropic_messages() -> SearchStrategy[JsonDict]:
+    """One message of Anthropic's API: a string, or blocks of text, thinking, calls or results."""
+    texts = st.tuples(_text_block()).map(list)
+    result = _object(type="tool_result", tool_use_id=_IDS, content=_WORDS | texts)
+    failed = result.map(lambda block: block | {"is_error": True})
+    call = _object(type="tool_use", id=_IDS, name=_NAMES, input=_arguments())
+    return st.one_of(
+        _object(role=st.sampled_from(("user", "assistant")), content=_WORDS),
+        _object(role="user", content=texts),
+        _object(role="user", content=st.tuples(result | failed).map(list)),
+        _object(role="assistant", content=_answer(_object(type="thinking", thinking=_WORDS, signature="c2ln"), call)),
+    )
 
 
 #: One message of each format, by the name that `assemble(format=…)` takes.
@@ -156,41 +141,3 @@ MESSAGES: dict[str, Callable[[], SearchStrategy[JsonDict]]] = {
     "anthropic": anthropic_messages,
     "openclaw": openclaw_messages,
 }
-
-
-@st.composite
-def tool_streams(draw: DrawFn, max_turns: int = 4, max_damage: int = 4) -> tuple[list[JsonDict], list[JsonDict]]:
-    """Turns with calls and results, in OpenClaw's form; then with messages dropped, doubled or moved."""
-    reuse = draw(st.booleans())
-    clean: list[JsonDict] = []
-    for turn in range(draw(st.integers(1, max_turns))):
-        ids = [f"call_{0 if reuse else turn}_{number}" for number in range(draw(st.integers(0, 3)))]
-        clean += _turn(turn, ids, draw(st.booleans()))
-    damaged = list(clean)
-    for _ in range(draw(st.integers(0, max_damage))):
-        if damaged:
-            kind = draw(st.sampled_from(("drop", "double", "move")))
-            place = draw(st.integers(0, len(damaged) - 1))
-            message = damaged[place] if kind == "double" else damaged.pop(place)
-            if kind != "drop":
-                damaged.insert(draw(st.integers(0, len(damaged))), message)
-    return clean, damaged
-
-
-def _turn(turn: int, ids: list[str], speaks: bool) -> list[JsonDict]:
-    at = 1_767_603_600_000 + turn * 60_000
-
-    def message(role: str, text: str, later: int, **fields: Any) -> JsonDict:
-        content = [{"type": "text", "text": text}] if text else []
-        return {"role": role, "content": content, **fields, "timestamp": at + later}
-
-    first = message("assistant", f"looking {turn}" if speaks or not ids else "", 1000, stopReason="stop")
-    if ids:
-        first["stopReason"] = "toolUse"
-    first["content"] += [{"type": "toolCall", "id": id, "name": "exec", "arguments": {"n": turn}} for id in ids]
-    results = []
-    for place, id in enumerate(ids):
-        known = {"toolCallId": id, "toolName": "exec", "isError": False}
-        results.append(message("toolResult", f"result {turn} of {id}", 2000 + place, **known))
-    answer = [message("assistant", f"answer {turn}", 3000, stopReason="stop")] if ids else []
-    return [message("user", f"question {turn}", 0), first, *results, *answer]

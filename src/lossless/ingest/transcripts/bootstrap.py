@@ -8,37 +8,20 @@ after an interruption the next reading continues from there.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lossless.errors import ArchiveLocked, Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
+from lossless.ingest.transcripts import entries as lines
 from lossless.ingest.transcripts import exclusions, following
-from lossless.ingest.transcripts.entries import (
-    FileState,
-    TranscriptHeader,
-    WholeTranscript,
-    chunks,
-    entries_of_lane,
-    entry_id_of,
-    from_message,
-    incoming_messages,
-    line_generation_of,
-    message_entries,
-    readable_entries,
-    take_messages,
-)
-from lossless.ingest.transcripts.following import (
-    MAX_TRIES,
-    BootstrapRequest,
-    PathSurvey,
-    TranscriptReading,
-    TranscriptReport,
-    survey_path,
-)
-from lossless.ingest.transcripts.reading import ListedTranscript, reopen_transcript
+from lossless.ingest.transcripts.entries import FileState, TranscriptHeader, WholeTranscript
+from lossless.ingest.transcripts.following import BootstrapRequest, TranscriptReading, TranscriptReport
+from lossless.ingest.transcripts.reading import KINDS, ListedTranscript, Transcript
 from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
 from lossless.ingest.window import IncomingWindow
 from lossless.model.conversations import Conversation
@@ -46,12 +29,11 @@ from lossless.model.messages import Incoming, without_words_digest
 from lossless.store.conversations import Checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from datetime import datetime
 
     from lossless.ingest.events import Event
     from lossless.ingest.transcripts.entries import TranscriptEntry, TranscriptLine
-    from lossless.ingest.transcripts.reading import Transcript
     from lossless.model.conversations import Session
     from lossless.store.archive import Archive
 
@@ -65,12 +47,15 @@ _NOT_YET = (1 << 63) - 1
 
 def bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
     """Store what a transcript has that the archive does not; idempotent."""
-    for _ in range(MAX_TRIES):
-        try:
-            return _bootstrap(asked, transcript)
-        except Stale:
-            continue
-    raise ArchiveLocked(f"transcript {str(transcript.state.path)!r}: other processes keep reading it; try again")
+    what = f"transcript {str(transcript.state.path)!r}: other processes keep reading it"
+    return _until_not_stale(partial(_bootstrap, asked, transcript), what)
+
+
+def _until_not_stale(read: Callable[[], TranscriptReport], what: str) -> TranscriptReport:
+    for _ in range(following.MAX_TRIES):
+        with suppress(Stale):
+            return read()
+    raise ArchiveLocked(f"{what}; try again")
 
 
 def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptReport:
@@ -106,7 +91,7 @@ def _bootstrap(asked: BootstrapRequest, transcript: Transcript) -> TranscriptRep
     goes_on = extent == "appended" and not (asked.accept or asked.again or transcript.is_array)
     is_untouched = point is not None and can_resume_from(point)
     if goes_on and is_untouched and point is not None and point.tail == tail_digest(Path(point.path), point.offset):
-        work.point, work.age = point, line_generation_of(point.entry_id)
+        work.point, work.age = point, lines.line_generation_of(point.entry_id)
         _read_appended(work)
     elif archive.messages.newest_id(conversation.id) is None:
         read_first(work, asked.fork_tokens)
@@ -147,15 +132,12 @@ def starts_new_conversation(session: Session, found: Conversation) -> bool:
     return session.is_cron and session.id is not None and session.id != found.session_id
 
 
-# --- the three ways to read ---
-
-
 def _read_appended(work: TranscriptReading) -> None:
     """Read only what was appended; a branch, or a host that moved back, requires a whole reading."""
     point = work.point
     entries = work.transcript.appended(point.offset, (point.lines or 0) + 1)
-    for chunk in chunks(entries_of_lane(entries, work.lane), work.chunk):
-        if following.extend_front(work.front, readable_entries(chunk)) is None:
+    for chunk in lines.chunks(lines.entries_of_lane(entries, work.lane), work.chunk):
+        if following.extend_front(work.front, lines.readable_entries(chunk)) is None:
             read_whole(work)
             return
         work.store_chunk(chunk, is_last=len(chunk) < work.chunk)
@@ -186,27 +168,28 @@ def read_whole(work: TranscriptReading) -> None:
     """Align the whole path with what is stored: by ids, then by text; an unrelated path waits for a decision."""
     work.age = following.newest_generation(work.archive, work.id)
     work.leave_out(None)
-    survey = survey_path(work.archive, work.id, work.path(), work.age)
-    if survey.made_up and survey.known < following.count_generation(work.archive, work.id, work.age):
+    survey = following.survey_path(work.archive, work.id, work.path(), work.age)
+    if survey.made_up and survey.known < len(following.lines_of_generation(work.archive, work.id, work.age)):
         work.age += 1  # the lines of a file without ids that differs from what was read are renumbered
-        survey = survey_path(work.archive, work.id, work.path(), work.age)
+        survey = following.survey_path(work.archive, work.id, work.path(), work.age)
     if not survey.messages and work.report.change in ("same", "shrunk") and _is_unreadable(work):
         return
     abandoned = exclusions.abandoned_ids(
-        work.transcript.path(work.lane), entries_of_lane(work.transcript.appended(), work.lane)
+        work.transcript.path(work.lane), lines.entries_of_lane(work.transcript.appended(), work.lane)
     )
     if survey.first_unknown is not None:
         start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
         length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
-        entries = from_message(work.path(), start)
-        if not _store_path(work, take_messages(entries, length), survey, abandoned):
+        entries = lines.from_message(work.path(), start)
+        if not _store_path(work, lines.take_messages(entries, length), survey, abandoned):
             return
         if survey.known:
             store_rest(work, entries)
         else:
-            for chunk in chunks(entries, work.chunk):  # by text alone: aligned with the rows after the last known one
+            # by text alone: aligned with the rows after the last known one
+            for chunk in lines.chunks(entries, work.chunk):
                 with work.archive.writing():
-                    batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
+                    batch = ingest.read_entries(work.archive, work.id, lines.incoming_messages(chunk, work.age))
                     plan, batch = ingest.plan_path(
                         work.archive, work.conversation, batch, rewritten=True, after=work.behind
                     )
@@ -236,12 +219,12 @@ def _is_unreadable(work: TranscriptReading) -> bool:
 
 
 def _store_path(
-    work: TranscriptReading, window: Sequence[TranscriptLine], survey: PathSurvey, abandoned: frozenset[str]
+    work: TranscriptReading, window: Sequence[TranscriptLine], survey: following.PathSurvey, abandoned: frozenset[str]
 ) -> bool:
     """Store the window that decides where the path belongs; False when it is held."""
     archive = work.archive
     with archive.writing():
-        batch = ingest.read_entries(archive, work.id, incoming_messages(window, work.age))
+        batch = ingest.read_entries(archive, work.id, lines.incoming_messages(window, work.age))
         plan, batch = ingest.plan_path(archive, work.conversation, batch, rewritten=not survey.known, in_use=abandoned)
         if survey.made_up and plan.abandoned:  # the host went back, or started again with the same text
             plan = replace(plan, ambiguous=max(1, plan.ambiguous))
@@ -268,7 +251,7 @@ def _stored(work: TranscriptReading) -> tuple[int, datetime | None]:
 
 def store_rest(work: TranscriptReading, entries: Iterator[TranscriptLine]) -> None:
     """Store what follows, in chunks."""
-    for chunk in chunks(entries, work.chunk):
+    for chunk in lines.chunks(entries, work.chunk):
         work.store_chunk(chunk)
 
 
@@ -286,15 +269,13 @@ def _store_planned(
         work.behind = plan.places[-1]
 
 
-def _is_cut(work: TranscriptReading, survey: PathSurvey) -> bool:
+def _is_cut(work: TranscriptReading, survey: following.PathSurvey) -> bool:
     """Whether the path ends before the newest stored entry: how it continues decides what that one is."""
-    newest = work.archive.messages.tail(work.id, 1)
-    last = "" if survey.last is None else entry_id_of(survey.last, work.age) or ""
     if work.exclusions is not None and work.exclusions.is_last:
         return True
-    return (
-        bool(newest) and newest[0].entry_id is not None and newest[0].entry_id not in (last, without_words_digest(last))
-    )
+    newest = next((row.entry_id for row in work.archive.messages.tail(work.id, 1)), None)
+    last = "" if survey.last is None else lines.entry_id_of(survey.last, work.age) or ""
+    return newest is not None and newest not in (last, without_words_digest(last))
 
 
 def can_resume_from(point: Checkpoint) -> bool:
@@ -337,12 +318,12 @@ def _read_from_checkpoint(
     growth = read_appended(state.path, point.offset, state.size) if can_resume_from(point) else None
     if point.kind is None or growth is None or digest_before(growth, point.offset) != point.tail:
         return None
-    transcript = reopen_transcript(point.kind, state, TranscriptHeader(id=point.header_id))
-    entries = list(entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
+    transcript = Transcript(KINDS[point.kind], state, TranscriptHeader(id=point.header_id))
+    entries = list(lines.entries_of_lane(transcript.grown(growth, point.offset, (point.lines or 0) + 1), asked.lane))
     report = TranscriptReport(found.id, "up to date", change, size=state.size, conversation=found)
     work = TranscriptReading(asked, found, transcript, report, point, point)
-    work.age = line_generation_of(point.entry_id)
-    front = following.extend_front(work.front, readable_entries(entries))
+    work.age = lines.line_generation_of(point.entry_id)
+    front = following.extend_front(work.front, lines.readable_entries(entries))
     if not entries or front is None:
         return None
     if asked.session.id not in (None, found.session_id) or found.session_key != asked.session.key:
@@ -380,19 +361,17 @@ def store_page(
             read_whole(work)
         return work.report
 
-    for _ in range(MAX_TRIES):
-        try:
-            with archive.writing():
-                conversation = archive.conversations.open(session, now)
-            report = store(asked, conversation, after)
-            if report.status != "held":
-                return report
-            quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
-            store(replace(asked, accept=True), quarantined, None)
-            return replace(report, quarantine_id=quarantined.id)
-        except Stale:
-            continue
-    raise ArchiveLocked(f"session {session.name!r}: other processes keep storing its entries; try again")
+    def store_once() -> TranscriptReport:
+        with archive.writing():
+            conversation = archive.conversations.open(session, now)
+        report = store(asked, conversation, after)
+        if report.status != "held":
+            return report
+        quarantined = following.quarantine(archive, conversation, Checkpoint("", 0, 0, 0), now)
+        store(replace(asked, accept=True), quarantined, None)
+        return replace(report, quarantine_id=quarantined.id)
+
+    return _until_not_stale(store_once, f"session {session.name!r}: other processes keep storing its entries")
 
 
 def _gap(work: TranscriptReading, after: str | None) -> str | None:
@@ -400,7 +379,7 @@ def _gap(work: TranscriptReading, after: str | None) -> str | None:
 
     One that begins with what is stored, or right after it, leaves no gap.
     """
-    first = next(message_entries(work.transcript.appended()), None)
+    first = next(lines.message_entries(work.transcript.appended()), None)
     if after is None or work.stored is None or work.stored.cursor is None or first is None:
         return None
     ids = [id_ for id_ in (first.id, first.parent_id) if id_ is not None]
@@ -421,12 +400,8 @@ def store_grown_entries(
     Returns how many rows have new text, and how many rows are new: another role under a known id is another message.
     """
     archive, now, payloads, revised, stored = asked.archive, asked.now, asked.payloads, 0, 0
-    for chunk in chunks(entries):
-        items = [
-            Incoming(entry.message, entry.id, entry.created_at)
-            for entry in message_entries(chunk)
-            if entry.id is not None and entry.message is not None
-        ]
+    for chunk in lines.chunks(entries):
+        items = lines.incoming_messages([entry for entry in lines.message_entries(chunk) if entry.id is not None])
         versions, strangers = _changed_entries(archive, conversation.id, items)
         if strangers:
             with archive.writing():
@@ -438,9 +413,8 @@ def store_grown_entries(
             plan = IngestPlan(versions=versions, is_running=False, replayed=len(events))
             with archive.writing():
                 if is_first:
-                    plan = replace(
-                        plan, versions=tuple((id_, replace(event, entry_id=None)) for id_, event in versions)
-                    )
+                    without_ids = tuple((id_, replace(event, entry_id=None)) for id_, event in versions)
+                    plan = replace(plan, versions=without_ids)
                 batch = IncomingWindow((), events, (), 0)
                 revised += ingest.write_entries(archive, conversation, plan, batch, now=now, payloads=payloads).revised
     return revised, stored

@@ -81,11 +81,8 @@ def title(record: dict[str, Any]) -> str | None:
 def opening(record: dict[str, Any]) -> str | None:
     """The first prompt of a person, or of the agent that started a sub-agent; not commands and internal lines."""
     is_own = record.get("isMeta") is True or record.get("isCompactSummary") is True
-    return (
-        None
-        if is_own or fields.kind(record) != "user"
-        else fields.title(fields.object(record, "message").get("content"))
-    )
+    is_prompt = fields.kind(record) == "user" and not is_own
+    return fields.title(fields.object(record, "message").get("content")) if is_prompt else None
 
 
 def side_files(path: Path) -> list[Path]:

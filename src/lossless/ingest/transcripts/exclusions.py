@@ -7,7 +7,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass, field, replace
-from itertools import islice, pairwise, takewhile
+from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from lossless.ingest import transcript_entries as ingest
@@ -15,14 +15,7 @@ from lossless.ingest.events import entry_ids_of
 from lossless.ingest.likeness import is_reduction
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.run import ConversationWriter
-from lossless.ingest.transcripts.entries import (
-    chunks,
-    entries_of_lane,
-    entry_id_of,
-    incoming_messages,
-    message_body,
-    message_entries,
-)
+from lossless.ingest.transcripts import entries as lines
 from lossless.model.context import MessageItem
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import ContextChange
@@ -252,11 +245,11 @@ def find_exclusions(work: TranscriptReading, fork_tokens: int | None) -> Exclusi
 def keep_other_wordings(work: TranscriptReading, rows: Mapping[int, int]) -> None:
     """Store the different text of entries, by position, as versions of rows of closed conversations; the rows stay."""
     archive = work.archive
-    for n, entry in enumerate(message_entries(work.transcript.path(work.lane))):
+    for n, entry in enumerate(lines.message_entries(work.transcript.path(work.lane))):
         if n not in rows:
             continue
         row = archive.messages.get(rows[n])
-        events = ingest.read_entries(archive, row.conversation_id, incoming_messages([entry])).events
+        events = ingest.read_entries(archive, row.conversation_id, lines.incoming_messages([entry])).events
         if events and row.message.role == events[0].message.role:
             plan = IngestPlan(versions=((row.id, replace(events[0], entry_id=None)),), is_running=False)
             with archive.writing():
@@ -279,16 +272,15 @@ def _pruned(work: TranscriptReading) -> list[ConversationHistory]:
 def _read_path(work: TranscriptReading) -> list[MessageRef]:
     """The messages of a path; records that are not messages have an empty print."""
     found: list[MessageRef] = []
-    stream = message_entries(work.transcript.path(work.lane))
-    while chunk := list(islice(stream, _AT_ONCE)):
-        batch = ingest.read_entries(work.archive, work.id, incoming_messages(chunk, work.age))
+    for chunk in lines.chunks(lines.message_entries(work.transcript.path(work.lane)), _AT_ONCE):
+        batch = ingest.read_entries(work.archive, work.id, lines.incoming_messages(chunk, work.age))
         events = {event.index: event for event in batch.events}
-        for place, entry in enumerate(chunk):
-            event, id_ = events.get(place), entry_id_of(entry, work.age)
+        for place, entry in enumerate(lines.message_entries(chunk)):
+            event, id_ = events.get(place), lines.entry_id_of(entry, work.age)
             at = 0 if event is None or event.created_at is None else max(0, int(event.created_at.timestamp()))
             print_ = b"" if event is None else event.fingerprint[:PRINT_BYTES]
             role = "" if event is None else event.message.role
-            tokens = estimate_tokens(str(message_body(entry).get("content", "")))
+            tokens = estimate_tokens(str(lines.message_body(entry).get("content", "")))
             found.append(MessageRef(print_, entry_id_digest(id_), at, role, id_, tokens))
     return found
 
@@ -346,10 +338,10 @@ def _shared(work: TranscriptReading, messages: Sequence[MessageRef], parents: Se
             else:
                 other[n] = (row, owner)
     other = {n: found for n, found in other.items() if n not in shared}
-    for n, entry in enumerate(message_entries(work.transcript.path(work.lane)) if other else ()):
+    for n, entry in enumerate(lines.message_entries(work.transcript.path(work.lane)) if other else ()):
         if n in other:  # a copy that was rewritten, without new text
             stored = work.archive.messages.get(other[n][0])
-            events = ingest.read_entries(work.archive, stored.conversation_id, incoming_messages([entry])).events
+            events = ingest.read_entries(work.archive, stored.conversation_id, lines.incoming_messages([entry])).events
             if events and is_reduction(stored.message, events[0].message):
                 shared[n] = other[n][1]
     if shared:
@@ -370,9 +362,9 @@ _WRITE_BRANCHES = frozenset(("claude-code", "gemini", "opencode"))
 
 def abandoned_ids(path: Iterable[TranscriptLine], everything: Iterable[TranscriptLine]) -> frozenset[str]:
     """The ids on branches that the host has abandoned."""
-    there = {entry.id for entry in message_entries(path)}
+    there = {entry.id for entry in lines.message_entries(path)}
     return frozenset(
-        entry.id for entry in message_entries(everything) if entry.id is not None and entry.id not in there
+        entry.id for entry in lines.message_entries(everything) if entry.id is not None and entry.id not in there
     )
 
 
@@ -385,12 +377,13 @@ def store_abandoned(work: TranscriptReading, ids: frozenset[str] | None = None) 
     if transcript.kind not in _WRITE_BRANCHES or not transcript.is_branched(lane):
         return
     if ids is None:
-        ids = abandoned_ids(transcript.path(lane), entries_of_lane(transcript.appended(), lane))
+        ids = abandoned_ids(transcript.path(lane), lines.entries_of_lane(transcript.appended(), lane))
     archive, conversation = work.archive, work.conversation
-    gone = (entry for entry in message_entries(entries_of_lane(transcript.appended(), lane)) if entry.id in ids)
-    for chunk in chunks(gone, work.chunk):
+    mine = lines.message_entries(lines.entries_of_lane(transcript.appended(), lane))
+    gone = (entry for entry in mine if entry.id in ids)
+    for chunk in lines.chunks(gone, work.chunk):
         with archive.writing():
-            batch = ingest.read_entries(archive, work.id, incoming_messages(chunk))
+            batch = ingest.read_entries(archive, work.id, lines.incoming_messages(chunk))
             plan = _plan_abandoned(archive, work.id, batch)
             if not plan.new and not plan.stamps:
                 continue
@@ -425,7 +418,7 @@ def return_to_path(work: TranscriptReading) -> int:
     """
     archive, id_, now = work.archive, work.id, work.now
     hidden = {row.entry_id for row in archive.messages.abandoned_from(id_, 1)} - {None}
-    ids = [entry.id for entry in message_entries(work.path()) if entry.id is not None] if hidden else []
+    ids = [entry.id for entry in lines.message_entries(work.path()) if entry.id is not None] if hidden else []
     first = next((n for n, entry_id in enumerate(ids) if entry_id in hidden), 0)
     if not first:
         return 0

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import without_evidence
-from lossless.model.times import from_epoch, parse_time
+from lossless.model.times import first_time
 
 if TYPE_CHECKING:
     from datetime import datetime
@@ -39,16 +39,8 @@ def objects(record: dict[str, Any], key: str) -> list[dict[str, Any]]:
 
 
 def time(*values: Any) -> datetime | None:
-    """The first valid time of these: ISO-8601, or seconds or milliseconds since 1970."""
-    for value in values:
-        try:
-            if isinstance(value, str):
-                return parse_time(value)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return from_epoch(value)
-        except (ValueError, OverflowError, OSError):
-            continue
-    return None
+    """The first valid time of these."""
+    return first_time(values)
 
 
 def message_time(message: dict[str, Any], *others: Any) -> datetime | None:

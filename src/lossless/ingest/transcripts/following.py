@@ -9,26 +9,13 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field, replace
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
-from lossless.ingest.transcripts.entries import (
-    CHUNK_ENTRIES,
-    BadLine,
-    TranscriptEntry,
-    entry_hash,
-    entry_id_of,
-    incoming_messages,
-    line_generation_of,
-    make_line_id,
-    message_body,
-    message_entries,
-    parse_line_id,
-    readable_entries,
-)
+from lossless.ingest.transcripts import entries as lines
+from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
 from lossless.ingest.transcripts.exclusions import find_exclusions, keep_other_wordings
 from lossless.ingest.transcripts.reading import EntryTree
 from lossless.ingest.transcripts.records import tail_digest
@@ -175,7 +162,7 @@ class BootstrapRequest:
     #: Import permanently deleted messages again.
     again: bool = False
     #: Entries per transaction.
-    chunk: int = CHUNK_ENTRIES
+    chunk: int = lines.CHUNK_ENTRIES
 
 
 class TranscriptReading:
@@ -243,7 +230,7 @@ class TranscriptReading:
             if self.archive.transcripts.checkpoint(self.id) != self.stored:
                 raise Stale("another process has read the transcript meanwhile")
             tail = tail_digest(self.transcript.state.path, chunk[-1].line.end) if is_last else None
-            front = extend_front(self.front, readable_entries(chunk), on_path=True) or ()
+            front = extend_front(self.front, lines.readable_entries(chunk), on_path=True) or ()
             self.write_chunk(chunk, front, tail)
         if self._progress:
             self._progress(self.point.offset)
@@ -253,13 +240,13 @@ class TranscriptReading:
 
         With the digest of the bytes before that position, the file counts as read to its end.
         """
-        batch = ingest.read_entries(self.archive, self.id, incoming_messages(chunk, self.age))
+        batch = ingest.read_entries(self.archive, self.id, lines.incoming_messages(chunk, self.age))
         line, point, state = chunk[-1].line, self.point, self.transcript.state
         report = ingest.append_entries(
             self.archive, self.conversation, batch, after=point.entry_id, now=self.now, payloads=self.payloads
         )
         self.count(chunk, batch, report)
-        spoken = next(message_entries(reversed(chunk)), None)
+        spoken = next(lines.message_entries(reversed(chunk)), None)
         entry_id, digest = (point.entry_id, point.entry_hash) if spoken is None else self.message_mark(spoken)
         self.point = replace(
             point,
@@ -276,7 +263,7 @@ class TranscriptReading:
 
     def count(self, chunk: Sequence[TranscriptLine], batch: IncomingWindow, report: AppendReport) -> None:
         """Store records that are not messages, and add to the report."""
-        messages = list(message_entries(chunk))
+        messages = list(lines.message_entries(chunk))
         records = [
             (entry.id, entry.kind, entry.record)
             for entry in chunk
@@ -284,7 +271,7 @@ class TranscriptReading:
         ]
         for skip in (*batch.unreadable, *report.skipped):
             entry = messages[skip.index]
-            records.append((entry.id, entry.kind, message_body(entry)))
+            records.append((entry.id, entry.kind, lines.message_body(entry)))
         if records:
             self.archive.transcripts.keep_records(self.id, mask_records(self.archive, records))
         sums: dict[str, Any] = {name: getattr(self.report, name) + getattr(report, name) for name in _COUNTS}
@@ -300,9 +287,9 @@ class TranscriptReading:
 
     def message_mark(self, entry: TranscriptEntry) -> tuple[str | None, str | None]:
         """The id and the hash of the last message; no digest of text that must not be kept."""
-        id_ = entry_id_of(entry, self.age)
+        id_ = lines.entry_id_of(entry, self.age)
         if entry.message is None or mask_items(self.archive, self.id, [entry.message])[0] is entry.message:
-            return id_, entry_hash(entry)
+            return id_, lines.entry_hash(entry)
         return None if id_ is None else without_words_digest(id_), None
 
     def finish(self, *, is_cut: bool = False, is_appended: bool = False) -> None:
@@ -381,18 +368,19 @@ def quarantine(archive: Archive, conversation: Conversation, start: Checkpoint, 
 
 def newest_generation(archive: Archive, conversation_id: int) -> int:
     """The generation of the newest generated ids; 0 without any."""
-    return max((line_generation_of(id_) for _, id_ in archive.messages.made_up(conversation_id)), default=0)
+    return max((lines.line_generation_of(id_) for _, id_ in archive.messages.made_up(conversation_id)), default=0)
 
 
 def with_generation(entry_id: str | None, age: int) -> str | None:
     """The id of the same line in a file of another generation; a host's own id is unchanged."""
-    part = None if entry_id is None else parse_line_id(entry_id)
-    return entry_id if part is None else make_line_id(age, part[1], part[2])
+    part = None if entry_id is None else lines.parse_line_id(entry_id)
+    return entry_id if part is None else lines.make_line_id(age, part[1], part[2])
 
 
-def count_generation(archive: Archive, conversation_id: int, age: int) -> int:
-    parts = (parse_line_id(id_) for _, id_ in archive.messages.made_up(conversation_id))
-    return sum(part is not None and part[0] == age for part in parts)
+def lines_of_generation(archive: Archive, conversation_id: int, age: int) -> list[tuple[int, str, int]]:
+    """Line, digest and row of the generated ids of one generation, in their order."""
+    rows = ((lines.parse_line_id(id_), row) for row, id_ in archive.messages.made_up(conversation_id))
+    return sorted((part[1], part[2], row) for part, row in rows if part is not None and part[0] == age)
 
 
 def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine]) -> bool:
@@ -403,16 +391,14 @@ def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[Tra
     age = newest_generation(archive, conversation_id)
     kept = [
         id_
-        for entry in message_entries(entries)
-        if entry.id is None and (id_ := entry_id_of(entry, age + 1)) is not None
+        for entry in lines.message_entries(entries)
+        if entry.id is None and (id_ := lines.entry_id_of(entry, age + 1)) is not None
     ]
     if not kept:
         return False
     with archive.writing():
-        rows = [(part, row) for row, id_ in archive.messages.made_up(conversation_id) if (part := parse_line_id(id_))]
-        of_age = sorted((part[1], part[2], row) for part, row in rows if part[0] == age)
-        last = of_age[-len(kept) :]
-        digests = [part[2] for id_ in kept if (part := parse_line_id(id_))]
+        last = lines_of_generation(archive, conversation_id, age)[-len(kept) :]
+        digests = [part[2] for id_ in kept if (part := lines.parse_line_id(id_))]
         if len(digests) != len(last) or any(
             theirs not in (mine, FORGOTTEN_WORDS_DIGEST) for mine, (_, theirs, _) in zip(digests, last, strict=True)
         ):
@@ -422,10 +408,6 @@ def renumber_lines(archive: Archive, conversation_id: int, entries: Iterable[Tra
             [(row, without_words_digest(id_) if was == FORGOTTEN_WORDS_DIGEST else id_) for (_, was, row), id_ in named]
         )
     return True
-
-
-#: How many entries are looked up at once.
-_AT_ONCE = 1000
 
 
 @dataclass(slots=True)
@@ -447,10 +429,10 @@ class PathSurvey:
 
 def survey_path(archive: Archive, conversation_id: int, entries: Iterable[TranscriptLine], age: int = 0) -> PathSurvey:
     """Look up the ids of all messages of a path, in constant memory."""
-    found, stream, is_untimed = PathSurvey(), iter(entries), False
-    while chunk := list(islice(stream, _AT_ONCE)):
-        messages = list(message_entries(chunk))
-        ids = [entry_id_of(entry, age) for entry in messages]
+    found, is_untimed = PathSurvey(), False
+    for chunk in lines.chunks(entries):
+        messages = list(lines.message_entries(chunk))
+        ids = [lines.entry_id_of(entry, age) for entry in messages]
         stored = archive.messages.known_entries(conversation_id, [id_ for id_ in ids if id_ is not None])
         for place, (entry, id_) in enumerate(zip(messages, ids, strict=True), found.messages):
             found.made_up += entry.id is None and id_ is not None
@@ -464,7 +446,7 @@ def survey_path(archive: Archive, conversation_id: int, entries: Iterable[Transc
                 found.earliest_at = entry.created_at
         found.messages += len(messages)
         found.last = messages[-1] if messages else found.last
-        found.front = extend_front(found.front, readable_entries(chunk), on_path=True) or ()
+        found.front = extend_front(found.front, lines.readable_entries(chunk), on_path=True) or ()
     found.earliest_at = None if is_untimed else found.earliest_at
     return found
 

@@ -161,6 +161,16 @@ class Lane:
     spans: array[int] = field(default_factory=lambda: array("Q"))
 
 
+@dataclass(slots=True)
+class _Survey:
+    """What one reading of all records found: lanes in order, entries by kind, and the last complete line of any."""
+
+    lanes: dict[str | None, Lane]
+    counts: Counter[str] = field(default_factory=Counter)
+    bad_lines: int = 0
+    last_line: RecordPosition | None = None
+
+
 #: How many records, or bytes of them, are read to detect a file's kind.
 _HEAD_RECORDS = 24
 _HEAD_BYTES = 4 << 20
@@ -250,20 +260,15 @@ def first_records(data: bytes) -> list[dict[str, Any]]:
     return _head(read_lines_of(BytesIO(data), len(data), 0, 1))[0]
 
 
-def reopen_transcript(kind: str, state: FileState, header: TranscriptHeader) -> Transcript:
-    """A transcript of lines that was opened before; nothing of it is read yet."""
-    return Transcript(KINDS[kind], state, header, is_array=False)
-
-
 def appended_entries(path: Path, kind: str, start: int, number: int) -> Iterator[TranscriptLine]:
     """The entries of a file of lines from byte `start` on, where line `number` begins."""
-    return reopen_transcript(kind, file_state(path), TranscriptHeader()).appended(start, number)
+    return Transcript(KINDS[kind], file_state(path), TranscriptHeader()).appended(start, number)
 
 
 class Transcript:
     """A transcript as of its opening; later appended lines are not read."""
 
-    def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool) -> None:
+    def __init__(self, reader: Reader, state: FileState, header: TranscriptHeader, *, is_array: bool = False) -> None:
         self.kind = reader.kind
         self.state = state
         #: The header from the first records; `lane_header(None)` has read them all.
@@ -271,9 +276,6 @@ class Transcript:
         #: Whether the file is one JSON array, which cannot be continued from an offset.
         self.is_array = is_array
         self._reader = reader
-        self._counts: Counter[str] = Counter()
-        self._bad_lines = 0
-        self._last: RecordPosition | None = None
 
     def appended(self, start: int = 0, number: int = 1) -> Iterator[TranscriptLine]:
         """All entries in file order, of every lane; from byte `start` on, where line `number` begins.
@@ -302,7 +304,7 @@ class Transcript:
         Opaque entries keep their positions. Unreadable lines come with the main lane. Raises BadInput when the file is
         rewritten meanwhile.
         """
-        found = self._lanes.get(lane)
+        found = self._survey.lanes.get(lane)
         if found is None:
             return
         kept, order = found.tree.leaf_path() or (None, None)
@@ -313,63 +315,62 @@ class Transcript:
 
     def is_branched(self, lane: str | None = None) -> bool:
         """Whether a lane has entries that `path` omits: abandoned branches."""
-        found = self._lanes.get(lane)
+        found = self._survey.lanes.get(lane)
         path = None if found is None else found.tree.leaf_path()
         return path is not None and not all(path[0])
 
     def lanes(self) -> list[str]:
         """The lanes, in order: sub-agents, or the conversations of an export."""
-        return [lane for lane in self._lanes if lane is not None]
+        return [lane for lane in self._survey.lanes if lane is not None]
 
     def lane_header(self, lane: str | None = None) -> TranscriptHeader:
         """The header of a lane from the whole transcript; an empty one for an unknown lane."""
-        found = self._lanes.get(lane)
+        found = self._survey.lanes.get(lane)
         return TranscriptHeader() if found is None else found.header
 
     def counts(self) -> Counter[str]:
-        return self._counts.copy() if self._lanes else Counter()
+        return self._survey.counts
 
     @property
     def bad_lines(self) -> int:
-        return self._bad_lines if self._lanes else 0
+        return self._survey.bad_lines
 
     @property
     def last_line(self) -> RecordPosition | None:
         """The last complete line, of any lane and branch."""
-        return self._last if self._lanes else None
+        return self._survey.last_line
 
     def side_files(self) -> list[Path]:
         return self._reader.side_files(self.state.path)
 
     @cached_property
-    def _lanes(self) -> dict[str | None, Lane]:
-        """All lanes in order; reads all records once, without keeping their content, and counts them."""
+    def _survey(self) -> _Survey:
+        """Reads all records once, without keeping their content."""
         lanes: dict[str | None, Lane] = {None: Lane(self.header)}
-        self._counts, self._bad_lines = Counter(), 0
+        survey = _Survey(lanes)
         owners: set[str | None] = set()
         for record in _records(self.state, in_array=self.is_array):
             now: set[str | None] = {None}
             if isinstance(record, BadLine):
-                self._bad_lines += 1
+                survey.bad_lines += 1
                 line = record.line
             else:
                 line = record[0]
-                now = self._add_entries(lanes, record[1], line)
+                now = self._add_entries(survey, record[1], line)
             for name in now:
                 if name in owners:  # the record before was this lane's, too
                     lanes[name].spans[-1] = line.end
                 else:
                     lanes[name].spans.extend((line.number, line.start, line.end))
-            owners, self._last = now, line
+            owners, survey.last_line = now, line
         for lane in lanes.values():
             if lane.header.title is None and lane.opening is not None:
                 lane.header = replace(lane.header, title=lane.opening)
-        return lanes
+        return survey
 
-    def _add_entries(
-        self, lanes: dict[str | None, Lane], body: dict[str, Any], line: RecordPosition
-    ) -> set[str | None]:
+    def _add_entries(self, survey: _Survey, body: dict[str, Any], line: RecordPosition) -> set[str | None]:
         """Add the entries of a record; returns their lanes."""
+        lanes = survey.lanes
         now: set[str | None] = set()
         for entry in self._reader.entries(body, line):
             lane = lanes.get(entry.lane)
@@ -380,7 +381,7 @@ class Transcript:
                 lane.tree.add(entry.id, entry.parent_id, entry.tie)
             if lane.opening is None and entry.message is not None:
                 lane.opening = self._reader.opening(body)
-            self._counts[entry.kind] += 1
+            survey.counts[entry.kind] += 1
             now.add(entry.lane)
         if (title := self._reader.title(body)) is not None:
             lanes[None].header = replace(lanes[None].header, title=title)
@@ -444,29 +445,17 @@ class ListedTranscript(Transcript):
     def is_branched(self, lane: str | None = None) -> bool:  # noqa: ARG002
         return bool(self._listed[1])
 
-    def lanes(self) -> list[str]:
-        return []
-
-    def lane_header(self, lane: str | None = None) -> TranscriptHeader:  # noqa: ARG002
-        """The header; one without a title is titled with the first prompt."""
-        if self.header.title is not None:
-            return self.header
-        messages = (entry.message for entry in self.path() if not isinstance(entry, BadLine))
-        prompts = (
-            message["content"] for message in messages if isinstance(message, dict) and message["role"] == "user"
-        )
-        return replace(self.header, title=next(filter(None, map(fields.title, prompts)), None))
-
-    def counts(self) -> Counter[str]:
-        return Counter(entry.kind for entry in self._listed[0] if not isinstance(entry, BadLine))
-
-    @property
-    def bad_lines(self) -> int:
-        return sum(isinstance(entry, BadLine) for entry in self._listed[0])
-
-    @property
-    def last_line(self) -> RecordPosition | None:
-        return self._listed[0][-1].line if self._listed[0] else None
+    @cached_property
+    def _survey(self) -> _Survey:
+        """The same of what was listed; a header without a title is titled with the first prompt."""
+        listed, header = self._listed[0], self.header
+        if header.title is None:
+            said = (entry.message for entry in self.path() if isinstance(entry.message, dict))
+            prompts = (fields.title(message["content"]) for message in said if message["role"] == "user")
+            header = replace(header, title=next(filter(None, prompts), None))
+        kinds = Counter([entry.kind for entry in listed if not isinstance(entry, BadLine)])
+        last = listed[-1].line if listed else None
+        return _Survey({None: Lane(header)}, kinds, len(listed) - kinds.total(), last)
 
 
 def _records(

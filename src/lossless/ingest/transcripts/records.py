@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lossless.errors import BadInput
 from lossless.ingest.transcripts.entries import BadLine, FileState, RecordPosition
+from lossless.model.js_json import is_encodable, refuse_number
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +33,7 @@ _SQLITE = b"SQLite format 3\0"
 
 def file_state(path: Path) -> FileState:
     """The current state of the file; BadInput when it is not a readable file, or its name is not valid text."""
-    if not str(path).isascii() and any("\ud800" <= character <= "\udfff" for character in str(path)):
+    if not is_encodable(str(path)):
         raise BadInput(f"cannot read {str(path)!r}: its name is not UTF-8; rename it")
     try:
         found = path.stat()
@@ -117,10 +118,6 @@ def parse_object(text: str) -> dict[str, Any] | str:
     return value if isinstance(value, dict) else "not an object"
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
-
-
 def number_or_digits(digits: str) -> int | str:
     """A whole number; its digits as text when there are more than Python parses."""
     try:
@@ -129,8 +126,8 @@ def number_or_digits(digits: str) -> int | str:
         return digits
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
-_LONG_DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=number_or_digits)
+_DECODER = json.JSONDecoder(parse_constant=refuse_number)
+_LONG_DECODER = json.JSONDecoder(parse_constant=refuse_number, parse_int=number_or_digits)
 
 
 def read_document(path: Path) -> dict[str, Any] | None:
@@ -315,15 +312,11 @@ def read_appended(path: Path, offset: int, size: int) -> tuple[int, bytes] | Non
     """The bytes from `offset` to `size` and the last ones before, with their position; None when that fails."""
     base = max(0, offset - _TAIL)
     try:
-        file = os.open(path, os.O_RDONLY)
+        with path.open("rb", buffering=0) as file:
+            file.seek(base)
+            return base, file.read(size - base)
     except OSError:
         return None
-    try:
-        return base, os.pread(file, size - base, base)
-    except OSError:
-        return None
-    finally:
-        os.close(file)
 
 
 def digest_before(found: tuple[int, bytes], end: int) -> bytes:

@@ -1,34 +1,24 @@
-"""Made-up conversations of OpenClaw agent messages: the same argument gives the same bytes, anywhere."""
+"""A conversation in random technical words, for measuring: the same arguments give the same bytes, anywhere."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import re
 from datetime import UTC, datetime
-from importlib.resources import files
 from itertools import islice
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
-
-from lossless.model.times import state_time
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
-AgentMessage: TypeAlias = dict[str, Any]
+    from lossless.testing import AgentMessage
+
 T = TypeVar("T")
 
 START = datetime(2026, 1, 5, 9, 0, tzinfo=UTC)
-
-
-def read_data(name: str) -> str:
-    """A text file of this package."""
-    return files(__package__).joinpath(name).read_text(encoding="utf-8")
-
-
-_LISTS: dict[str, list[str]] = json.loads(read_data("agent_words.json"))
+_LISTS: dict[str, list[str]] = json.loads(Path(__file__).with_name("agent_words.json").read_text(encoding="utf-8"))
 _WORDS, _FILES, _TOOLS, _CJK, _EMOJI = _LISTS.values()
-_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def dice(seed: int) -> Callable[[], float]:
@@ -151,7 +141,7 @@ def text_block(text: str) -> AgentMessage:
 def agent_conversation(
     count: int, seed: int = 42, unicode: bool = False, start: datetime = START
 ) -> Iterator[AgentMessage]:
-    """The first messages of an endless conversation in random technical words: for measuring, not reading."""
+    """The first messages of an endless conversation."""
     return islice(_agent_messages(_Speaker(seed, unicode, start)), count)
 
 
@@ -164,34 +154,3 @@ def _agent_messages(speaker: _Speaker) -> Iterator[AgentMessage]:
             if call["type"] == "toolCall":
                 yield speaker.tool_result(call)
         yield speaker.assistant([text_block(speaker.words(speaker.length()))], "stop")
-
-
-def json_line(value: object) -> str:
-    """Compact JSON as JavaScript writes it: no spaces, text unescaped except for lone surrogates."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
-    return _SURROGATE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
-
-
-def messages_jsonl(messages: Iterable[AgentMessage]) -> str:
-    return "".join(json_line(message) + "\n" for message in messages)
-
-
-def session_jsonl(
-    messages: Iterable[AgentMessage],
-    session_id: str = "11111111-2222-4333-8444-555555555555",
-    cwd: str = "/home/user/ws",
-) -> str:
-    """An OpenClaw transcript (version 3) of at least one message, each entry naming the one before."""
-    lines: list[str] = []
-    parent: str | None = None
-    for number, message in enumerate(messages):
-        at = state_time(datetime.fromtimestamp(message["timestamp"] / 1000, UTC))
-        if not lines:
-            lines.append(json_line({"type": "session", "version": 3, "id": session_id, "timestamp": at, "cwd": cwd}))
-        id = f"{0x10000000 + number:x}"
-        entry = {"type": "message", "id": id, "parentId": parent, "timestamp": at, "message": message}
-        lines.append(json_line(entry))
-        parent = id
-    if not lines:
-        raise ValueError("a transcript needs at least one message")
-    return "\n".join(lines) + "\n"
