@@ -1,5 +1,5 @@
-"""An example of every command, and the command page of the documentation, which is generated from the commands and
-these examples (`python -m lossless.cli.reference FILE`).
+"""The command page of the documentation, which is generated from the commands, their long help and their examples
+(`python -m lossless.cli.reference FILE`).
 """
 
 from __future__ import annotations
