@@ -88,7 +88,10 @@ def compact(
     with invocation.progress("Folding", count) as advance, invocation.engine() as engine:
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            done.append(_pass_json(work) | _written_json(written))
+            # a source that nothing makes smaller stays as it is, and has no summary
+            empty = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+            names = ("summary_tokens=tokens", "level", "model", "calls", "failure")
+            done.append(_pass_json(work) | (empty if written is None else pick_json(written, *names)))
             advance(1)
 
         try:
@@ -125,13 +128,7 @@ def _pass_json(work: Pass) -> Data:
         for item in (work.items[0], work.items[-1])
     )
     sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
-    return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
-
-
-def _written_json(written: WrittenSummary | None) -> Data:
-    if written is None:  # a source that nothing makes smaller stays as it is
-        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return pick_json(written, "summary_tokens=tokens", "level", "model", "calls", "failure")
+    return pick_json(work, "kind", "depth", "tokens") | sources
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
