@@ -5,6 +5,7 @@ or all that was imported, and show what it costs.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -491,8 +492,8 @@ class _BackfillRun:
 
     def carry_out(self, invocation: Invocation, asked: Settings, planned: list[BackfillPlan], writer: str) -> Data:
         """Ask, fold, then what follows; for the envelope."""
-        count = sum(len(one.passes) for one in planned)
-        count = count if self.limit is None else min(count, self.limit)
+        remaining = self.limit or sys.maxsize
+        count = min(sum(len(one.passes) for one in planned), remaining)
         made = f"about {count} summaries in {plural(len(planned), 'conversation')}"
         gone = sum(map(_unfolded, planned))
         instead = f" instead of the {gone} that are there" if gone else ""
@@ -507,14 +508,13 @@ class _BackfillRun:
                 copy()
             try:
                 with invocation.progress("Folding", count) as advance:
-                    remaining = self.limit
                     for one in planned:
-                        if remaining != 0:
+                        if remaining > 0:
                             report = backfill_history(
                                 engine.loop, one.conversation, self.how, limit=remaining, progress=lambda *_: advance(1)
                             )
                             written = len(report.summary_ids)
-                            remaining = None if remaining is None else remaining - written
+                            remaining -= written
                             is_well = report.ok and report.failure is None
                             items.append(_named(one) | to_json(report) | {"summaries": written, "ok": is_well})
             except KeyboardInterrupt:
