@@ -38,8 +38,8 @@ Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200
-#: So narrow may the column become that takes what remains; so long is a full bar.
-_MIN_REST, _BAR = 12, 24
+#: So narrow may the column become that takes what remains.
+_MIN_REST = 12
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
@@ -292,17 +292,6 @@ class Screen:
             return "" if value is None else str(value)
         is_size = re.search("[bB]yte|^size", name) is not None
         return format_bytes(value) if is_size else str(value) if name.endswith("Id") else f"{value:,}"
-
-    def bars(self, rows: Sequence[tuple[str, int]]) -> None:
-        """Sizes with bars of their share."""
-        from rich.table import Column, Table
-
-        total = sum(size for _, size in rows) or 1
-        columns = Column(no_wrap=True), Column(justify="right", no_wrap=True), Column(style="cyan", no_wrap=True)
-        grid = Table.grid(*columns, padding=(0, 2))
-        for name, size in rows:
-            grid.add_row(f"  {name}", format_bytes(size), "█" * round(_BAR * size / total) or "▏")
-        self._console.print(grid)
 
     def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
         """The line above a message."""
