@@ -374,7 +374,9 @@ def print_cost(screen: Screen, data: Data) -> None:
         "tokens": f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written" if totals["calls"] else "",
         "eachTurnSaves": f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}",
     }
+    screen.gap()
     screen.record(fields)
+    screen.gap()
     # a cost leaves room for the name of its model; what is left out stands in the total
     costs: Data = {"cost": lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"])}
     columns = "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
