@@ -12,7 +12,7 @@ import pytest
 import lossless
 from lossless.cli.failures import printable
 from lossless.cli.main import main
-from lossless.tui.text import format_bytes
+from lossless.tui.text import format_bytes, plural
 from tests.forking import Fork
 
 if TYPE_CHECKING:
@@ -163,6 +163,12 @@ def test_empty_lists_say_so(lcm: Lcm, archive: Path) -> None:
 )
 def test_sizes(size: int, shown: str) -> None:
     assert format_bytes(size) == shown
+
+
+def test_nouns_are_counted() -> None:
+    assert [plural(count, noun) for count, noun in ((1, "day"), (2, "day"), (2, "summary"))] == [
+        "1 day", "2 days", "2 summaries",
+    ]  # fmt: skip
 
 
 def test_printable_keeps_what_is_harmless() -> None:

@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from html import escape
 from itertools import pairwise
 from pathlib import Path
+from string import Template
 from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import east_asian_width
 
 import click
 
 from lossless.cli import failures, options
-from lossless.cli.commands import Invocation, command
+from lossless.cli.commands import Invocation, command, read_text
 from lossless.cli.screen import Data, Screen, preview, styled
 from lossless.errors import ArchiveError
 from lossless.transfer.files import check_free, resolve_target, writing_file
@@ -177,8 +178,6 @@ class SummaryGraph:
 
 def graph_svg(graph: SummaryGraph) -> str:
     """The graph as an SVG document: depths as rows, width by tokens, in colour what stands in the context."""
-    from lossless.cli.commands import read_text
-
     rows, edges, full_width = layout_graph(graph.shapes, graph.edges)
     heading = _heading(graph)
     margin = round(max([_LEFT, *(2 * _EDGE + text_width(_total(row)) for row in rows.values())]))
@@ -186,17 +185,7 @@ def graph_svg(graph: SummaryGraph) -> str:
     width = round(max(margin + full_width + _RIGHT, 640, 2 * _EDGE + words))
     height = _TOP + _ROW * max(0, len(rows) - 1) + _BOX + _BOTTOM
     tops = {depth: _TOP + _ROW * place for place, depth in enumerate(rows)}
-    pieces = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" '
-        f'role="img" aria-label="{_safe(graph.title)}">',
-        f"<title>{_safe(graph.title)}</title>",
-        f"<style>{read_text('graph.css')}</style>",
-        _text(_EDGE, 30, graph.title, "head"),
-        _text(_EDGE, 50, heading, "dim"),
-    ]
-    for at, kind, about in ((width - 250, "in", "in the context"), (width - 120, "folded", "folded")):
-        pieces.append(f'<rect class="{kind}" x="{at}" y="60" width="14" height="12" rx="2"/>')
-        pieces.append(_text(at + 20, 70, about, "dim"))
+    pieces = []
     for user, source in edges:
         x, y = margin + (user.x + user.end) / 2, tops[user.shape.depth] + _BOX
         to_x, to_y = margin + (source.x + source.end) / 2, tops[source.shape.depth]
@@ -210,7 +199,9 @@ def graph_svg(graph: SummaryGraph) -> str:
         for box in row:
             pieces += _box(box, margin + box.x, tops[depth], graph.words.get(box.shape.id, ""))
     pieces += _axis(rows, margin, width, height - 20)
-    return "\n".join([*pieces, "</svg>", ""])
+    texts = {"title": _safe(graph.title), "heading": _safe(heading), "pieces": "\n".join(pieces)}
+    legend = {"legend": width - 250, "legend_words": width - 230, "folded": width - 120, "folded_words": width - 100}
+    return Template(read_text("graph.svg")).substitute(texts, **legend, width=width, height=height)
 
 
 def graph_dot(graph: SummaryGraph) -> str:
@@ -382,7 +373,6 @@ def _graph_json(drawn: SummaryGraph, conversation_id: int, file: Path, language:
 
 
 _HEIGHT = 5
-_BAR = 24
 _MARGIN = 14
 _LEAST = 2
 

@@ -299,7 +299,10 @@ class Command(click.Command):
 
     @property
     def help(self) -> str | None:
-        """What it does: the docstring of its function, and what `help.txt` says under the name of the function."""
+        """What it does: the docstring of its function, and what `help.txt` says under the name of the function.
+
+        Where several commands share a function, the name of the command follows it there.
+        """
         more, name = sections("help.txt"), getattr(self.callback, "__name__", self.name)
         texts = (self._first_help, more.get(f"{name} {self.name}"), more.get(str(name)))
         return "\n\n".join(filter(None, texts)) or None

@@ -5,6 +5,7 @@ or all that was imported, and show what it costs.
 from __future__ import annotations
 
 import re
+import sys
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -88,7 +89,10 @@ def compact(
     with invocation.progress("Folding", count) as advance, invocation.engine() as engine:
 
         def record(work: Pass, written: WrittenSummary | None) -> None:
-            done.append(_pass_json(work) | _written_json(written))
+            # a source that nothing makes smaller stays as it is, and has no summary
+            empty = {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
+            names = ("summary_tokens=tokens", "level", "model", "calls", "failure")
+            done.append(_pass_json(work) | (empty if written is None else pick_json(written, *names)))
             advance(1)
 
         try:
@@ -125,13 +129,7 @@ def _pass_json(work: Pass) -> Data:
         for item in (work.items[0], work.items[-1])
     )
     sources = {"sources": len(work.items), "firstSource": first, "lastSource": last}
-    return {"kind": work.kind, "depth": work.depth, **sources, "tokens": work.tokens}
-
-
-def _written_json(written: WrittenSummary | None) -> Data:
-    if written is None:  # a source that nothing makes smaller stays as it is
-        return {"summaryTokens": None, "level": None, "model": None, "calls": 0, "failure": None}
-    return pick_json(written, "summary_tokens=tokens", "level", "model", "calls", "failure")
+    return pick_json(work, "kind", "depth", "tokens") | sources
 
 
 def report_json(report: CompactionReport, stored_tokens: int = 0) -> Data:
@@ -376,7 +374,9 @@ def print_cost(screen: Screen, data: Data) -> None:
         "tokens": f"{totals['inputTokens']:,} read, {totals['outputTokens']:,} written" if totals["calls"] else "",
         "eachTurnSaves": f"{totals['savedTokensPerTurn']:,} tokens on average, by {whole}",
     }
+    screen.gap()
     screen.record(fields)
+    screen.gap()
     # a cost leaves room for the name of its model; what is left out stands in the total
     costs: Data = {"cost": lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"])}
     columns = "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
@@ -494,8 +494,8 @@ class _BackfillRun:
 
     def carry_out(self, invocation: Invocation, asked: Settings, planned: list[BackfillPlan], writer: str) -> Data:
         """Ask, fold, then what follows; for the envelope."""
-        count = sum(len(one.passes) for one in planned)
-        count = count if self.limit is None else min(count, self.limit)
+        remaining = self.limit or sys.maxsize
+        count = min(sum(len(one.passes) for one in planned), remaining)
         made = f"about {count} summaries in {plural(len(planned), 'conversation')}"
         gone = sum(map(_unfolded, planned))
         instead = f" instead of the {gone} that are there" if gone else ""
@@ -510,14 +510,13 @@ class _BackfillRun:
                 copy()
             try:
                 with invocation.progress("Folding", count) as advance:
-                    remaining = self.limit
                     for one in planned:
-                        if remaining != 0:
+                        if remaining > 0:
                             report = backfill_history(
                                 engine.loop, one.conversation, self.how, limit=remaining, progress=lambda *_: advance(1)
                             )
                             written = len(report.summary_ids)
-                            remaining = None if remaining is None else remaining - written
+                            remaining -= written
                             is_well = report.ok and report.failure is None
                             items.append(_named(one) | to_json(report) | {"summaries": written, "ok": is_well})
             except KeyboardInterrupt:

@@ -602,4 +602,6 @@ def print_status(screen: Screen, data: Data) -> None:
         screen.prose(data["withoutModel"]["text"])
     if data["room"]:
         screen.gap()
-        screen.bars(list(data["room"].items()))
+        whole = sum(data["room"].values()) or 1
+        rooms = [{"what": what, "size": size, "share": size / whole} for what, size in data["room"].items()]
+        screen.items(rooms, "takes up space=what, size:bytes, share:share")

@@ -250,14 +250,13 @@ class _Setup:
     def _import_newest(self, engine: Engine, found: Sequence[LocalHistory]) -> list[tuple[str, list[Path]]]:
         from lossless.model.paths import file_size
 
-        first: list[tuple[str, list[Path]]] = []
-        later: list[tuple[str, list[Path]]] = []
+        first, later = [], []
         for item in found:
             sizes = accumulate(map(file_size, item.files))
             count = max(1, sum(size <= _FIRST_BYTES for size in sizes))
             first.append((item.kind, list(item.files[:count][::-1])))
-            later.append((item.kind, list(item.files[count:][::-1])))
-        later = [(kind, files) for kind, files in later if files]
+            if rest := list(item.files[count:][::-1]):
+                later.append((item.kind, rest))
         self._import(engine, first, "Importing the newest" if later else "Importing")
         return later
 

@@ -1,5 +1,5 @@
-"""An example of every command, and the command page of the documentation, which is generated from the commands and
-these examples (`python -m lossless.cli.reference FILE`).
+"""The command page of the documentation, which is generated from the commands, their long help and their examples
+(`python -m lossless.cli.reference FILE`).
 """
 
 from __future__ import annotations
@@ -79,28 +79,15 @@ def _options(options: Iterable[click.Option], context: click.Context) -> str:
     return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in rows)
 
 
-#: More than one word: the commands of a group that was split up.
-_INNER = {
-    "conversations list": "list",
-    "conversations show": "show KEY --details",
-    "messages list": "show KEY",
-    "messages show": "show msg#12",
-    "messages tail": "context -s KEY --items",
-    "summaries list": "summary list",
-    "summaries show": "show sum_…",
-}
-
-
 def aliases_page() -> str:
-    rows = _INNER | {
-        name: entry.help for name, entry in OLD_SPELLINGS.items() if entry.help and f"{name} list" not in _INNER
-    }
-    table = "".join(f"| `lcm {old}` | `lcm {new}` |\n" for old, new in rows.items())
-    return (
-        read_text("aliases.md")
-        .replace("{table}", table)
-        .replace("{tui}", read_text("lcm-tui.txt").partition("\n\n")[2].rstrip())
-    )
+    """The page of old spellings; those of groups that were split up are in its text."""
+    old = {name: entry.help for name, entry in OLD_SPELLINGS.items() if name not in _SPLIT and entry.help}
+    table = "".join(f"| `lcm {name}` | `lcm {new}` |\n" for name, new in old.items())
+    tui = read_text("lcm-tui.txt").partition("\n\n")[2].rstrip()
+    return read_text("aliases.md").replace("{table}", table).replace("{tui}", tui)
+
+
+_SPLIT = ("conversations", "messages", "summaries")
 
 
 def write_reference_page(arguments: list[str]) -> int:

@@ -166,7 +166,11 @@ def size(invocation: Invocation) -> None:
     data: Data = to_json(found) | {"folder": str(invocation.vault.root)}
     if screen := invocation.answer("size", data):
         whole = data["databaseBytes"] + data["fileBytes"] or 1
-        screen.record({name: data[name] for name in ("databaseBytes", "fileBytes")})
+        screen.title(
+            format_bytes(whole),
+            f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
+        )
+        screen.gap()
         columns = "what=name:rest, count:count, size=bytes:bytes, share:share, of messages=ofMessages:share"
         screen.items(data["rows"], columns, share=lambda row: row["bytes"] / whole)
         if not data["isExact"]:

@@ -22,7 +22,7 @@ import click
 from lossless.cli.failures import printable
 from lossless.model.times import state_time
 from lossless.settings.setting import camel_case
-from lossless.tui.text import format_bytes, plural
+from lossless.tui.text import format_bytes, plural, share_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -38,8 +38,10 @@ Data: TypeAlias = dict[str, Any]
 _STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (float("inf"), 86_400, "day"))
 #: So wide are tables in pipes.
 _PIPE_WIDTH = 200
-#: So narrow may the column become that takes what remains; so long is a full bar.
-_MIN_REST, _BAR = 12, 24
+#: The width of a bar in a table.
+_BAR = 16
+#: So narrow may the column become that takes what remains.
+_MIN_REST = 12
 #: A preview is one line of at most this many characters.
 PREVIEW_CHARS = 160
 _ROLES = {"user": "cyan", "assistant": "green", "tool": "yellow", "system": "magenta"}
@@ -251,7 +253,7 @@ class Screen:
             "count": lambda value: "" if value is None else f"{value:,}",
             "date": self.date,
             "rest": lambda value: value or "",
-            "share": lambda value: "" if value is None else percent(value),
+            "share": self._share,
             "time": self.time,
         }
 
@@ -261,6 +263,12 @@ class Screen:
 
         titles = [(title, "right" if kind in ("count", "bytes", "share") else kind) for title, _, kind in parts]
         self.table(titles, [[cell(item, key, kind) for _, key, kind in parts] for item in items])
+
+    def _share(self, share: float | None) -> str | Text:
+        """A share as a number, at a terminal with a bar."""
+        if share is None or not sys.stdout.isatty():
+            return "" if share is None else percent(share)
+        return joined(share_bar(share, _BAR), f" {percent(share):>4}")
 
     def record(self, data: Data, *hidden: str) -> None:
         """What an answer holds, under the names that programs read: values, then lists of items as tables.
@@ -292,17 +300,6 @@ class Screen:
             return "" if value is None else str(value)
         is_size = re.search("[bB]yte|^size", name) is not None
         return format_bytes(value) if is_size else str(value) if name.endswith("Id") else f"{value:,}"
-
-    def bars(self, rows: Sequence[tuple[str, int]]) -> None:
-        """Sizes with bars of their share."""
-        from rich.table import Column, Table
-
-        total = sum(size for _, size in rows) or 1
-        columns = Column(no_wrap=True), Column(justify="right", no_wrap=True), Column(style="cyan", no_wrap=True)
-        grid = Table.grid(*columns, padding=(0, 2))
-        for name, size in rows:
-            grid.add_row(f"  {name}", format_bytes(size), "█" * round(_BAR * size / total) or "▏")
-        self._console.print(grid)
 
     def speaker(self, message_id: object, role: str, about: str, *tools: str) -> None:
         """The line above a message."""

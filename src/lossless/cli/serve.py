@@ -173,7 +173,7 @@ def print_proxy(screen: Screen, data: Data) -> None:
         "openaiClients": f"base URL {data['url']}/v1",
         "anthropicClients": f"base URL {data['url']}",
         "apiKey": "TOKEN:KEY, or TOKEN alone for a key of the proxy's own",
-        "window": data["window"] or "by the model's name",
+        "window": f"{data['window']:,} tokens" if data["window"] else "by the model's name",
         "history": _HISTORIES[data["history"]],
     }
     screen.record({**data, **clients}, "serving", "url")

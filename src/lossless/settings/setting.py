@@ -1,4 +1,4 @@
-"""The declaration of one setting: its names in config files and the environment, its help, and the kind of its values.
+"""The declaration of one setting: its names in config files and the environment, and the kind of its values.
 
 A kind checks a value (`check`), reads it from a config file (`read`) or an environment variable (`parse`), writes it
 (`dump`), and describes what is allowed (`allowed`, `schema`).

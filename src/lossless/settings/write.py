@@ -7,6 +7,7 @@ an `openclaw.json`, which may be JSON5: see `json5.py`. A file that is a symlink
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -97,21 +98,18 @@ def read_plain(setting: Setting, text: str) -> object:
 
     JSON is taken as JSON, where the setting can hold it.
     """
-    kind = setting.kind
-    if isinstance(kind, Flag) and (word := text.strip().lower()) in _FLAG_WORDS:
+    is_text, word = isinstance(setting.kind, TextValue | TextList), text.strip().lower()
+    if isinstance(setting.kind, Flag) and word in _FLAG_WORDS:
         return _FLAG_WORDS[word]
-    try:
+    with suppress(ValueError):
         value: object = parse_js(text)
-    except ValueError:
-        value = UNSET
-    is_text = isinstance(kind, TextValue | TextList)
-    if value is not UNSET and not (is_text and not isinstance(value, str | list) and value is not None):
-        return value
-    if is_text and text.strip():
+        if value is None or isinstance(value, str | list) or not is_text:
+            return value
+    if is_text and word:
         return text
     number = _plain_number(setting, text)
     if number is None:
-        raise ValueError(kind.sentence)
+        raise ValueError(setting.kind.sentence)
     return int(number) if number == int(number) else number
 
 

@@ -108,8 +108,8 @@ def share_bar(share: float, width: int, style: str = BLUE) -> Text:
 
 
 def plural(count: int, noun: str) -> str:
-    """`1 message`, `2 messages`, `3 summaries`."""
-    nouns = f"{noun[:-1]}ies" if noun.endswith("y") else f"{noun}s"
+    """`1 message`, `2 messages`, `3 summaries`, `4 days`."""
+    nouns = f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{noun}s"
     return f"{count:,} {noun if count == 1 else nouns}"
 
 
