@@ -90,7 +90,7 @@ def _match_messages(
     """The seq of each message in the archive, by its place, and whether its text is the same there."""
     known = browse.entries(conversation_id, [one.id for one in in_file if one.id is not None])
     found = {
-        one.place: (known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
+        one.place: (known[one.id].seq, one.event is not None and known[one.id].fingerprint == one.event.fingerprint)
         for one in in_file
         if one.id is not None and one.id in known
     }
@@ -99,8 +99,8 @@ def _match_messages(
     for one in in_file:
         if one.place in found:
             pairs.append((one.place, found[one.place][0]))
-        elif one.message is not None:
-            seqs = browse.seqs_of_identity(conversation_id, one.identity, _PLACES)
+        elif one.event is not None:
+            seqs = browse.seqs_of_identity(conversation_id, one.event.identity, _PLACES)
             # falling, so that a place is in a chain only once
             pairs += [(one.place, seq) for seq in sorted(seqs, reverse=True) if seq not in used]
     return {place: (seq, True) for place, seq in longest_chain(pairs)} | found
