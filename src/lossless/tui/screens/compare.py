@@ -10,7 +10,7 @@ from rich.text import Text
 from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import bindings, in_background
+from lossless.tui.screens.page import in_background
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
@@ -159,7 +159,6 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
     conversation_id: int
-    BINDINGS = bindings("CompareScreen")
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)

@@ -20,7 +20,7 @@ from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import Cell, WindowScreen, bindings, in_background
+from lossless.tui.screens.page import Cell, WindowScreen, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
@@ -144,8 +144,6 @@ _NAME_CHARS = 32
 class TranscriptWindowScreen(WindowScreen, Generic[W]):
     """A window of a file; the newest first, which follows the file while it is written."""
 
-    BINDINGS = bindings("TranscriptWindowScreen")
-
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(conversation_id)
         self.path = path
@@ -232,7 +230,6 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    BINDINGS = bindings("TranscriptScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path, conversation_id)
