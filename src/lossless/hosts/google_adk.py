@@ -22,14 +22,13 @@ from lossless.providers.token_limits import overhead_tokens
 from lossless.recall.tools import TOOLS
 
 with adapter.extra("google-adk"):
-    from google.adk.events import Event
     from google.adk.flows.llm_flows.contents import _present_other_agent_message as present_as_quote
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence, Set
+    from collections.abc import Container, Iterable, Sequence
 
     from lossless.engine import Engine
     from lossless.hosts.adapter import Raw
@@ -211,7 +210,7 @@ class AgentView:
         self._originals = original_contents(events, contents)
         self.window: list[Raw] = []
         #: The calls of other agents, which this one is only told about.
-        self._relayed = set[str | None]()
+        self._relayed: set[str] = set()
         for original, content in zip(self._originals, self._contents, strict=True):
             made = _messages(windows, original, names)
             self.window += made
@@ -265,15 +264,15 @@ def _block(part: Any) -> Raw | None:
     return None
 
 
-def _written(message: Message, relayed: Set[str | None]) -> Any:
-    """A content for what we wrote or came another way; what another agent did, in the framework's words for that."""
-    content = _content(message)
-    ids = {call.id for call in message.tool_calls} | {result.call_id for result in message.tool_results}
-    quote = present_as_quote(Event(author="another agent", content=content)) if ids & relayed else None
-    return content if quote is None else quote.content
-
-
-def _content(message: Message) -> Any:
+def _written(message: Message, relayed: Container[str]) -> Any:
+    if message.tool_results and message.tool_results[0].call_id in relayed:
+        result = message.tool_results[0]
+        return _quote([f"`{result.name or 'tool'}` tool returned result:\n{result.text}"])
+    if any(call.id in relayed for call in message.tool_calls):
+        texts = [f"said:\n{message.content}"] if message.content else []
+        return _quote(
+            [*texts, *(f"called tool `{c.name}` with parameters:\n{arguments_object(c)}" for c in message.tool_calls)]
+        )
     if message.role == "assistant":
         text = [types.Part(text=message.content)] if message.content or not message.tool_calls else []
         calls = [
@@ -290,3 +289,9 @@ def _content(message: Message) -> Any:
         answer = types.FunctionResponse(id=result.call_id, name=result.name or "tool", response=response)
         return types.Content(role="user", parts=[types.Part(function_response=answer)])
     return types.Content(role="user", parts=[types.Part(text=message.content)])
+
+
+def _quote(done: Iterable[str]) -> Any:
+    """What another agent did, when ADK's own words for it are too long to be sent."""
+    lines = ["For context: what another agent did.", *(f"[another agent] {one}" for one in done)]
+    return types.Content(role="user", parts=[types.Part(text=text) for text in lines])
