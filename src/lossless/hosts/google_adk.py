@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections import Counter
 from contextlib import suppress
 from hashlib import blake2b
@@ -22,7 +23,6 @@ from lossless.providers.token_limits import overhead_tokens
 from lossless.recall.tools import TOOLS
 
 with adapter.extra("google-adk"):
-    from google.adk.flows.llm_flows.contents import _present_other_agent_message as present_as_quote
     from google.adk.plugins.base_plugin import BasePlugin
     from google.adk.tools.base_tool import BaseTool
     from google.genai import types
@@ -167,25 +167,27 @@ def _json(value: Any) -> str:
 
 #: How ADK begins a content that quotes another agent.
 _PREAMBLE = "For context:"
+#: One thing that another agent did: who, what (said, or the tool that it called or that answered), and the words.
+_QUOTE = re.compile(
+    r"\[([^\]\n]+)\] (said|thought|called tool `.*?` with parameters|`.*?` tool returned result):\s(.*)", re.DOTALL
+)
+#: What ADK puts around the words of others, and in the place of such marks within them.
+_MARKS = re.compile(r"<<<(?:(?:BEGIN|END)_QUOTED_AGENT_CONTENT|ELIDED_MARKER)>>>")
+
+_Quote = tuple[tuple[str, str, str], ...]
 
 
-def original_contents(events: Iterable[Any], contents: Sequence[Any]) -> list[Any]:
+def original_contents(events: Iterable[Any], contents: Iterable[Any]) -> list[Any]:
     """Contents as the agents of a session's events made them; a quote of something unknown stays a quote."""
-    quotes = [content for content in contents if content.parts and (content.parts[0].text or "").startswith(_PREAMBLE)]
-    said: dict[str, list[Any]] = {}  # by the quotes of it
-    for event in events if quotes else ():
-        if event.content and (quote := present_as_quote(event)) is not None and quote.content:
-            said.setdefault(_key(_dumped(quote.content)), []).append(event.content)
-    originals = {id(quote): found for quote in quotes if (found := said.get(_key(_dumped(quote))))}
+    unmatched: dict[_Quote, list[Any]] = {}
+    for event in events:
+        if event.content and (quote := _quoted_content(event.author, event.content.parts or ())):
+            unmatched.setdefault(quote, []).append(event.content)
     made = []
     for content in contents:
-        found = originals.get(id(content))
+        found = unmatched.get(quoted) if (quoted := _quoted(content)) else None
         made.append((found.pop(0) if len(found) > 1 else found[0]) if found else content)
     return made
-
-
-def _dumped(content: Any) -> Any:
-    return content.model_dump(mode="json", exclude_none=True, fallback=str)
 
 
 def _key(own: Any) -> str:
@@ -200,6 +202,35 @@ def _without_ids(value: Any) -> Any:
             if not (name == "id" and isinstance(item, str) and item.startswith(_OWN))
         }
     return [_without_ids(item) for item in value] if isinstance(value, list) else value
+
+
+def _quoted_content(author: str, parts: Iterable[Any]) -> _Quote:
+    made = []
+    for part in parts:
+        if part.thought:
+            continue
+        if part.text and part.text.strip():
+            made.append((author, "said", _plain(part.text)))
+        elif call := part.function_call:
+            args = dict(sorted(call.args.items())) if call.args else call.args
+            made.append((author, _plain(f"called tool `{call.name}` with parameters"), _plain(str(args))))
+        elif result := part.function_response:
+            made.append((author, _plain(f"`{result.name}` tool returned result"), _plain(str(result.response))))
+    return tuple(made)
+
+
+def _quoted(content: Any) -> _Quote:
+    parts = content.parts or []
+    if content.role != "user" or not parts or not (parts[0].text or "").startswith(_PREAMBLE):
+        return ()
+    found = [_QUOTE.fullmatch(part.text) for part in parts[1:] if part.text]
+    return tuple(
+        (quote[1], _plain(quote[2]), _plain(quote[3])) for quote in found if quote is not None and quote[2] != "thought"
+    )
+
+
+def _plain(text: str) -> str:
+    return _MARKS.sub("", text).strip()
 
 
 class AgentView:
@@ -222,7 +253,8 @@ class AgentView:
         made: list[Any] = []
         shown: dict[str, list[Any]] = {}  # what the agent is shown for each content; each is given once
         for original, content in zip(self._originals, self._contents, strict=True):
-            shown.setdefault(_key(_dumped(original)), []).append(content)
+            key = _key(original.model_dump(mode="json", exclude_none=True, fallback=str))
+            shown.setdefault(key, []).append(content)
         for message in reversed(messages):
             own = self._windows.own(message)
             if own:
@@ -235,7 +267,8 @@ class AgentView:
 
 def _messages(windows: WindowSync, content: Any, names: CallIds) -> list[Raw]:
     """A content as chat messages; several results in one become several, the first of which carries it."""
-    own, parts = _dumped(content), content.parts or []
+    own = content.model_dump(mode="json", exclude_none=True, fallback=str)
+    parts = content.parts or []
     blocks = adapter.chat_content(block for part in parts if (block := _block(part)))
     answers: list[Raw] = [
         {"role": "tool", "tool_call_id": names.of_result(given), "name": given.name, "content": _json(given.response)}

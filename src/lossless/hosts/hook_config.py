@@ -44,22 +44,17 @@ def with_hooks(settings: dict[str, Any], command: Sequence[str], events: Sequenc
 def without_hooks(settings: dict[str, Any]) -> dict[str, Any]:
     """Settings in which nothing calls `lcm-hook`; what held nothing else is gone, too."""
     new = copy.deepcopy(settings)
-    hooks = new.get("hooks")
-    if not isinstance(hooks, dict):
-        return new
-    for event, groups in list(hooks.items()):
-        if not isinstance(groups, list) or not any(_handlers(group) for group in groups):
-            continue
+    for event in events_with_hooks(settings):
         kept = []
-        for group in groups:
+        for group in new["hooks"][event]:
             ours = _handlers(group)
             rest = [handler for handler in group["hooks"] if handler not in ours] if ours else []
             kept += [group | {"hooks": rest}] if rest else [] if ours else [group]
         if kept:
-            hooks[event] = kept
+            new["hooks"][event] = kept
         else:
-            del hooks[event]
-    if not hooks and settings.get("hooks"):
+            del new["hooks"][event]
+    if settings.get("hooks") and not new["hooks"]:
         del new["hooks"]
     return new
 

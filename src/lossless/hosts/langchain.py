@@ -183,9 +183,7 @@ def to_langchain(windows: WindowSync, messages: Iterable[Message]) -> list[Any]:
         own = windows.own(message)
         if own is not None:
             made += lc_messages.messages_from_dict([own])
-        elif message.tool_results:
-            made.append(lc_messages.ToolMessage(message.content, tool_call_id=message.tool_results[0].call_id or ""))
-        elif message.role == "assistant":
+        elif message.tool_results or message.role == "assistant":
             made += lc_messages.convert_to_messages(formats.encode([message], "openai-chat"))
         elif message.role != "system":
             made.append(lc_messages.HumanMessage(message.content))

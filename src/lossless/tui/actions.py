@@ -44,27 +44,15 @@ class PlannedChange:
     apply: Callable[[Engine], str]
 
 
-def plan_dissolve(engine: Engine, summary_id: str, *, purge: bool) -> PlannedChange:
-    """What a summary was made of goes back into the context."""
-    plan = engine.surgery.plan_dissolve(summary_id, purge=purge)
-    return _operation(f"Dissolve {summary_id}", plan, "Put them back into the context?")
-
-
-def plan_transplant(engine: Engine, source_id: int, target_id: int) -> PlannedChange:
-    """The summaries of a context, with all below them, are copied to the head of another one."""
-    plan = engine.surgery.plan_transplant(source_id, target_id)
-    title = f"Transplant conversation {source_id} → {target_id}"
-    return _operation(title, plan, f"Copy them to conversation {target_id}?")
+def plan_operation(title: str, plan: OperationPlan, question: str) -> PlannedChange:
+    """A surgery as its plan says it."""
+    return PlannedChange(title, plan.text, question, lambda engine: describe_operation(engine.surgery.apply(plan)))
 
 
 def plan_undo(engine: Engine, conversation_id: int) -> PlannedChange:
     """The last fold, surgery or focus is taken back."""
     plan = engine.surgery.plan_undo(conversation_id)
-    return _operation(f"Undo {plan.entry.action}", plan, f"Undo this {plan.entry.action}?")
-
-
-def _operation(title: str, plan: OperationPlan, question: str) -> PlannedChange:
-    return PlannedChange(title, plan.text, question, lambda engine: describe_operation(engine.surgery.apply(plan)))
+    return plan_operation(f"Undo {plan.entry.action}", plan, f"Undo this {plan.entry.action}?")
 
 
 def plan_rewrite(access: ArchiveAccess, summary_id: str, conversation_id: int, *, subtree: bool) -> PlannedRewrite:

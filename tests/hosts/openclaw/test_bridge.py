@@ -9,6 +9,7 @@ import pytest
 
 import lossless
 from lossless.hosts.openclaw.bridge import Bridge
+from lossless.hosts.openclaw.rpc import PluginCall
 from lossless.model.conversations import Session
 from tests.hosts.openclaw.plugin_end import KEY, PluginEnd
 from tests.waiting import wait_for
@@ -160,7 +161,7 @@ def test_the_smallest_budget_of_a_turn_holds_until_the_next_one() -> None:
     bridge, session = Bridge(None, None), Session(key=KEY)  # type: ignore[arg-type]
 
     def budget(offered: int | None) -> tuple[Any, Any]:
-        limits = bridge.limits(session, {"tokenBudget": offered})
+        limits = bridge.limits(PluginCall(1, "", {"sessionKey": KEY} | {"tokenBudget": offered}))
         return limits["budget"], limits["overhead"]
 
     assert [budget(offered) for offered in (None, 100, 128, None)] == [(None, None), (100, 0), (128, 28), (128, 28)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import lossless
 from lossless.engine import Engine
 from lossless.hosts.openclaw.bridge import Bridge
-from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, PluginCall
 from lossless.model.conversations import Session
 from lossless.settings.load import load
 from lossless.store.archive import Archive
@@ -119,7 +119,7 @@ def test_a_model_is_remembered_until_another_is_named() -> None:
     bridge = Bridge(None, None)  # type: ignore[arg-type]
 
     def told(**params: Any) -> tuple[Any, Any]:
-        limits = bridge.limits(Session(key=KEY), params)
+        limits = bridge.limits(PluginCall(1, "", {"sessionKey": KEY} | params))
         return limits["model"], limits["context_window"]
 
     assert told() == (None, None)

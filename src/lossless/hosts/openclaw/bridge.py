@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lossless.errors import BadInput, ModelTimeout
+from lossless.errors import ModelTimeout
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, CallCancelled, HostError, current_call
 from lossless.llm.response import parse_completion
-from lossless.model.conversations import Session, matches_any
+from lossless.model.conversations import matches_any
 from lossless.recall.delegate import DelegateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from lossless.engine import Engine
-    from lossless.hosts.openclaw.rpc import Peer
+    from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.llm.completion import Complete, Completion, Prompt
+    from lossless.model.conversations import Session
     from lossless.recall.delegate import DelegateTask
     from lossless.settings import Settings
 
@@ -68,7 +67,7 @@ class Bridge:
             state.largest, state.smallest, state.offered = state.offered or state.largest, None, None
             state.rendered = frozenset()
 
-    def limits(self, session: Session, params: Mapping[str, Any]) -> dict[str, Any]:
+    def limits(self, call: PluginCall) -> dict[str, Any]:
         """The budget and model of a session's turn, as arguments of the engine, now that a call says this about them.
 
         The host names what is left besides its system prompt when a turn begins, and the model's whole window from
@@ -76,13 +75,13 @@ class Bridge:
         holds for all of it, so that a prompt neither overflows nor changes on the way; what it lacks of the largest is
         the host's frame. While no window is named, the budget counts as one.
         """
-        offered, model = int_param(params, "tokenBudget"), text_param(params, "model")
+        offered, model = call.number("tokenBudget"), call.text("model")
         if offered is not None:
-            offered = max(offered, int_param(params, "promptBudget") or 0)
-        with self.state(session) as state:
+            offered = max(offered, call.number("promptBudget") or 0)
+        with self.state(call.session) as state:
             if model not in (None, state.model):
                 state.model, state.context_window = model, None
-            state.context_window = int_param(params, "contextWindow") or state.context_window
+            state.context_window = call.number("contextWindow") or state.context_window
             if offered is not None:
                 state.smallest = min(state.smallest or offered, offered)
                 state.offered = max(state.offered or 0, offered)
@@ -91,7 +90,7 @@ class Bridge:
                 "budget": state.largest,
                 "overhead": None if state.largest is None else state.largest - (state.smallest or state.largest),
                 "model": state.model,
-                "context_window": state.context_window or int_param(params, "promptBudget"),
+                "context_window": state.context_window or call.number("promptBudget"),
             }
 
     def take_sent(self, session: Session) -> int | None:
@@ -107,55 +106,6 @@ class Bridge:
             while len(self.sessions) > _REMEMBERED:
                 del self.sessions[next(iter(self.sessions))]
             yield self.sessions.setdefault(session.name, SessionState())
-
-
-def session_param(params: Mapping[str, Any]) -> Session:
-    return Session(key=text_param(params, "sessionKey"), id=text_param(params, "sessionId"))
-
-
-def lane_name(params: Mapping[str, Any]) -> str:
-    """The name by which a session's calls are kept in order; the key, which outlives runs, goes before the id."""
-    return text_param(params, "sessionKey") or text_param(params, "sessionId") or ""
-
-
-def text_param(params: Mapping[str, Any], name: str) -> str | None:
-    """A text that is not blank, else None."""
-    value = params.get(name)
-    return value if isinstance(value, str) and value.strip() else None
-
-
-def int_param(params: Mapping[str, Any], name: str) -> int | None:
-    """A positive whole number, else None."""
-    value = params.get(name)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return None
-    return int(value) if value >= 1 else None
-
-
-def messages_param(params: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The messages of a call; BadInput when it has none to offer."""
-    found = params.get("messages")
-    if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
-        raise BadInput("messages must be a list of messages")
-    return found
-
-
-def transcript_file(params: Mapping[str, Any]) -> Path | None:
-    """The transcript when it is a file, as in OpenClaw up to 2026.7.1; later ones give a marker that is no path."""
-    name = text_param(params, "sessionFile")
-    return Path(name) if name is not None and os.path.isabs(name) else None
-
-
-_TARGET_NAMES = ("agentId", "sessionKey", "sessionId")
-
-
-def transcript_target(params: Mapping[str, Any]) -> dict[str, str] | None:
-    """Where the host keeps the transcript when it is no file: what its reader wants to know."""
-    found = params.get("sessionTarget")
-    if not isinstance(found, dict):
-        return None
-    named = ((name, text_param(found, name) or text_param(params, name)) for name in _TARGET_NAMES)
-    return {name: value for name, value in named if value}
 
 
 def is_ignored(settings: Settings, session: Session) -> bool:

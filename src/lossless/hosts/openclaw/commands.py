@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from lossless import __version__
 from lossless.compaction.summariser import compaction_scope
 from lossless.errors import BadInput, LosslessError
-from lossless.hosts.openclaw.bridge import int_param, lane_name, session_param, text_param, transcript_file
 from lossless.hosts.openclaw.context_engine import MODEL_HELP, reason_text
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
 from lossless.maintenance import repair
@@ -29,10 +28,10 @@ def run_command(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     name = verb.lower() or "status"
     if name not in SLASH_COMMANDS:
         return {"text": f"There is no `{verb[:40]}`.\n\n{help_text()}"}
-    if not lane_name(call.params):
+    if not call.lane:
         return {"text": "This needs a session; type it where the conversation is."}
     try:
-        return {"text": _perform(bridge, call, session_param(call.params), name, rest.strip())}
+        return {"text": _perform(bridge, call, call.session, name, rest.strip())}
     except LosslessError as error:
         return {"text": f"Not done: {error}"}
 
@@ -43,7 +42,7 @@ def help_text() -> str:
 
 
 def _rotate(bridge: Bridge, call: PluginCall, session: Session) -> str:
-    file = transcript_file(call.params)
+    file = call.transcript
     if file is None:
         return "This host keeps transcripts in its own database: there is no file to shorten."
     report = bridge.engine.rotate(session, file)
@@ -54,7 +53,7 @@ def _rotate(bridge: Bridge, call: PluginCall, session: Session) -> str:
 
 
 def _compact(bridge: Bridge, call: PluginCall, session: Session, rest: str) -> str:
-    budget, seconds = int_param(call.params, "tokenBudget"), call.left(MARGIN_SECONDS)
+    budget, seconds = call.number("tokenBudget"), call.left(MARGIN_SECONDS)
     report = bridge.engine.compact(
         session, budget=budget, force=True, instructions=rest, seconds=seconds, progress=lambda *_: call.check()
     )
@@ -256,8 +255,8 @@ def _conversation_lines(bridge: Bridge, row: ConversationRow | None) -> list[str
 
 def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The session action `lcm-control`: figures and yes or no, never a path or a word that was said."""
-    action = text_param(call.params, "action") or "status"
-    session, engine = session_param(call.params), bridge.engine
+    action = call.text("action") or "status"
+    session, engine = call.session, bridge.engine
     row = _row(bridge, session)
     if action == "status":
         return {"active": row is not None, "messageCount": 0 if row is None else row.message_count}
@@ -265,7 +264,7 @@ def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         examined = engine.admin.examine()
         return {"ok": examined.healthy, "warnings": [f"{one.severity}: {one.kind}" for one in examined.findings]}
     if action == "rotate":
-        report = engine.rotate(session, transcript_file(call.params))
+        report = engine.rotate(session, call.transcript)
         at = datetime.now(UTC).isoformat() if report.rotated else None
         return {"messageCount": 0 if row is None else row.message_count, "lastRotatedAt": at}
     raise BadInput("the action must be status, doctor or rotate")

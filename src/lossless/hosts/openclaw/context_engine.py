@@ -12,20 +12,15 @@ from lossless.compaction.compactor import parse_usage
 from lossless.compaction.plan import CompactionReason
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.hosts.openclaw.bridge import (
-    int_param,
     is_ignored,
-    messages_param,
-    session_param,
-    text_param,
-    transcript_file,
-    transcript_target,
 )
 from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, HostError
 from lossless.ingest.transcripts.following import TranscriptReport
+from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lossless.compaction.run import CompactionReport
     from lossless.engine import Engine
@@ -33,7 +28,6 @@ if TYPE_CHECKING:
     from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement
-    from lossless.model.conversations import Session
 
 #: How many tokens the host counts in its whole prompt, frame and tools included.
 _COUNTED = "currentTokenCount"
@@ -42,13 +36,12 @@ _PAGE_SECONDS = 60.0
 _MOST_PAGES = 10_000
 
 
-def read_transcript(engine: Engine, peer: Peer, session: Session, params: Mapping[str, Any]) -> TranscriptReport:
+def read_transcript(bridge: Bridge, call: PluginCall) -> TranscriptReport:
     """Store what the transcript has that the archive does not; again changes nothing."""
-    file, target = transcript_file(params), transcript_target(params)
-    if file is not None and file.is_file():
-        return engine.bootstrap(session, file)
-    if target:
-        return _read_pages(engine, peer, session, target)
+    if call.transcript is not None:
+        return bridge.engine.bootstrap(call.session, call.transcript)
+    if target := call.transcript_target:
+        return _read_pages(bridge.engine, bridge.peer, call.session, target)
     return TranscriptReport(None, "up to date", reason="the host has no transcript yet")
 
 
@@ -98,9 +91,9 @@ def carry_cursor(engine: Engine, session: Session, cursor: str | None) -> None:
 
 def bootstrap(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """A turn begins: bring the archive up to date with the host's transcript."""
-    session = session_param(call.params)
+    session = call.session
     bridge.begin_turn(session)
-    report = read_transcript(bridge.engine, bridge.peer, session, call.params)
+    report = read_transcript(bridge, call)
     is_done = report.status in ("stored", "up to date")
     reason = report.reason or ("" if is_done else report.status)
     return {"bootstrapped": is_done, "importedMessages": report.stored} | ({"reason": reason} if reason else {})
@@ -115,36 +108,29 @@ def ingest(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def ingest_batch(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    report = _append(bridge, call, messages_param(call.params))
+    report = _append(bridge, call, call.messages)
     return {"ingestedCount": report.stored + report.replayed}
 
 
 def _append(bridge: Bridge, call: PluginCall, messages: Sequence[dict[str, Any]]) -> AppendReport:
-    session, key = session_param(call.params), text_param(call.params, "key")
-    if not _is_heartbeat(call):
+    session, key = call.session, call.text("key")
+    if not call.flag("isHeartbeat"):
         return bridge.engine.append(session, messages, key=key)
     return bridge.engine.after_turn(session, new_messages=messages, key=key, heartbeat=True).append
 
 
-def _is_heartbeat(call: PluginCall) -> bool:
-    """Whether the host itself has asked, to see whether there is anything to do."""
-    return call.params.get("isHeartbeat") is True
-
-
 def after_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Part of a turn is over (OpenClaw up to 2026.7.1); the plugin sends what is new in it."""
-    params, session = call.params, session_param(call.params)
-    file = transcript_file(params)
     report = bridge.engine.after_turn(
-        session,
-        new_messages=messages_param(params),
-        transcript=file if file is not None and file.is_file() else None,
-        observed_tokens=int_param(params, _COUNTED),
-        **bridge.limits(session, params),
-        key=text_param(params, "key"),
-        heartbeat=_is_heartbeat(call),
+        call.session,
+        new_messages=call.messages,
+        transcript=call.transcript,
+        observed_tokens=call.number(_COUNTED),
+        **bridge.limits(call),
+        key=call.text("key"),
+        heartbeat=call.flag("isHeartbeat"),
     )
-    bridge.take_sent(session)  # which of its prompts a usage counts is not said there
+    bridge.take_sent(call.session)  # which of its prompts a usage counts is not said there
     return {"stored": report.append.stored + (report.transcript.stored if report.transcript else 0)}
 
 
@@ -154,17 +140,16 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     The host's transcript has it already, with an id for each message: it is read to its end. A turn that is not found
     there, or a heartbeat, is taken as it was handed over, in one transaction with its key.
     """
-    params, engine = call.params, bridge.engine
-    key, session = text_param(params, "advancementKey"), session_param(call.params)
+    engine, session, key = bridge.engine, call.session, call.text("advancementKey")
     if key is None:
         raise BadInput("advancementKey must be a text")
-    messages = messages_param(params)
+    messages = call.messages
     if engine.host.has_key(session, key):
         return {"status": "duplicate"}
-    if transcript_target(params) and not _is_heartbeat(call):
+    if call.transcript_target and not call.flag("isHeartbeat"):
         with suppress(LosslessError, OSError, HostError):  # the turn itself is at hand
-            read_transcript(engine, bridge.peer, session, params)
-    ends = [text_param(params.get(name) or {}, "entryId") for name in ("admission", "terminal")]
+            read_transcript(bridge, call)
+    ends = [replace(call, params=call.params.get(name) or {}).text("entryId") for name in ("admission", "terminal")]
     ids = [entry_id for entry_id in ends if entry_id]
     is_stored = len(ids) == len(ends) and {*ids} <= engine.host.known_entries(session, sorted({*ids}))
     numbered = {0: ends[0], len(messages) - 1: ends[1]}  # of a single message, the last
@@ -174,10 +159,10 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     engine.after_turn(
         session,
         new_messages=rest,
-        observed_tokens=int_param(params, _COUNTED),
-        **bridge.limits(session, params),
+        observed_tokens=call.number(_COUNTED),
+        **bridge.limits(call),
         key=key,
-        heartbeat=_is_heartbeat(call),
+        heartbeat=call.flag("isHeartbeat"),
         usage=next((usage for usage in usages if parse_usage(usage, None).prompt_tokens), None),
         sent=bridge.take_sent(session),
     )
@@ -186,15 +171,15 @@ def commit_turn(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """The user says /new or /reset: read the rest of the transcript, then start a new conversation."""
-    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    engine, session = bridge.engine, call.session
     if is_ignored(engine.settings, session):
         return {"done": False}
     # A transcript that cannot be read is no reason to go on as before.
     with suppress(LosslessError, OSError, HostError):
-        read_transcript(engine, bridge.peer, session, params)
+        read_transcript(bridge, call)
     cursor = engine.transcripts.cursor(session)
     try:
-        if params.get("reason") == "new":
+        if call.text("reason") == "new":
             engine.new(session)
         else:
             engine.reset(session)
@@ -205,28 +190,28 @@ def before_reset(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def session_end(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
-    session, engine = session_param(call.params), bridge.engine
+    session, engine = call.session, bridge.engine
     cursor = engine.transcripts.cursor(session)
-    engine.host.end(session, text_param(call.params, "reason") or "unknown")
-    if call.params.get("reason") == "reset":
+    engine.host.end(session, call.text("reason") or "unknown")
+    if call.text("reason") == "reset":
         carry_cursor(engine, session, cursor)
     return {"done": True}
 
 
 def subagent_starts(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """A sub-agent is about to be sent: it may read what its parent may read."""
-    parent, child = text_param(call.params, "parentSessionKey"), text_param(call.params, "childSessionKey")
+    parent, child = call.text("parentSessionKey"), call.text("childSessionKey")
     if parent is None or child is None:
         raise BadInput("parentSessionKey and childSessionKey must be texts")
-    grant = bridge.engine.host.subagent_starts(session_param({"sessionKey": parent}), child)
+    grant = bridge.engine.host.subagent_starts(Session(key=parent), child)
     return {"granted": grant is not None}
 
 
 def subagent_ended(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """A sub-agent is done, or was never sent."""
-    child = text_param(call.params, "childSessionKey")
+    child = call.text("childSessionKey")
     if child is not None:
-        bridge.engine.host.subagent_ended(child, deleted=call.params.get("reason") == "deleted")
+        bridge.engine.host.subagent_ended(child, deleted=call.text("reason") == "deleted")
     return {}
 
 
@@ -240,24 +225,24 @@ _OF_TRANSCRIPT = "cli_budget"
 
 def compact(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Fold now. A session that is none of ours is left to the host (`delegate`)."""
-    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    engine, session = bridge.engine, call.session
     if is_ignored(engine.settings, session):
         return {"delegate": True}
-    budget = int_param(params, "tokenBudget")
+    budget = call.number("tokenBudget")
     if budget is None:
         return {"ok": False, "compacted": False, "reason": "missing token budget in compact params"}
     if engine.browse.find(session) is None:
-        read_transcript(engine, bridge.peer, session, params)
-    is_forced, is_of_prompt = params.get("force") is True, text_param(params, "trigger") != _OF_TRANSCRIPT
-    has_target = is_forced and params.get("compactionTarget") == "budget" and params.get("manual") is not True
-    limits = bridge.limits(session, params)
+        read_transcript(bridge, call)
+    is_forced, is_of_prompt = call.flag("force"), call.text("trigger") != _OF_TRANSCRIPT
+    has_target = is_forced and call.text("compactionTarget") == "budget" and not call.flag("manual")
+    limits = bridge.limits(call)
     report = engine.compact(
         session,
         **limits,
-        force=(is_forced and is_of_prompt) or params.get("manual") is True,
+        force=(is_forced and is_of_prompt) or call.flag("manual"),
         until=budget if has_target else None,
-        observed_tokens=int_param(params, _COUNTED) if is_of_prompt else None,
-        instructions=text_param(params, "customInstructions"),
+        observed_tokens=call.number(_COUNTED) if is_of_prompt else None,
+        instructions=call.text("customInstructions"),
         seconds=call.left(MARGIN_SECONDS),
         progress=lambda *_: call.check(),
     )
@@ -292,20 +277,19 @@ def reason_text(report: CompactionReport) -> str:
 
 def maintain(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Between turns: run postponed work if the host allows it, and look after its transcript."""
-    params, engine, session = call.params, bridge.engine, session_param(call.params)
+    engine, session = bridge.engine, call.session
     nothing: dict[str, Any] = {"changed": False, "bytesFreed": 0, "rewrittenEntries": 0}
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
     if conversation is None:
         return nothing
-    allowed = params.get("allowDeferredCompactionExecution") is True
-    budget, seconds = int_param(params, "tokenBudget"), call.left(MARGIN_SECONDS)
+    allowed = call.flag("allowDeferredCompactionExecution")
+    budget, seconds = call.number("tokenBudget"), call.left(MARGIN_SECONDS)
     report = engine.maintain(conversation, budget=budget, allow=True, seconds=seconds) if allowed else None
     details = {"reason": reason_text(report)} if report is not None else {}
-    file = transcript_file(params)
-    if file is None or not file.is_file():
+    if (file := call.transcript) is None:
         return nothing | details
     # The transcript is a file; one in the host's database stays: a turn that begins while it is rebuilt would fail.
-    approved = allowed and params.get("canRewrite") is True
+    approved = allowed and call.flag("canRewrite")
 
     def rewrite(replacements: Sequence[EntryReplacement]) -> int:
         wanted = [{"entryId": one.entry_id, "message": one.message} for one in replacements]

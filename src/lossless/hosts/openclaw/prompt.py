@@ -7,17 +7,17 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import CUE_OPEN, EVIDENCE_OPEN, OPENING_TEXT, PINNED_TEXT
-from lossless.hosts.openclaw.bridge import int_param, is_ignored, messages_param, session_param, text_param
+from lossless.hosts.openclaw.bridge import is_ignored
 from lossless.model.budget import budget_tokens
 from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from lossless.context.run import Assembled
     from lossless.hosts.openclaw.bridge import Bridge
@@ -155,13 +155,13 @@ _KEPT_FREE = 0.5
 _TELLING_CHARS = 1_000
 
 
-def pending_tokens(params: Mapping[str, Any], window: Sequence[dict[str, Any]], space: int) -> int:
+def pending_tokens(call: PluginCall, window: Sequence[dict[str, Any]], space: int) -> int:
     """What the host is going to add to the prompt: the steps of the turn so far, which only its budget tells of.
 
     It reserves space for them by their length, so the densest result in the window says how many tokens that may be.
     They are counted in tenths of the space: else each step would change the prompt.
     """
-    offered, whole = int_param(params, "tokenBudget"), int_param(params, "promptBudget")
+    offered, whole = call.number("tokenBudget"), call.number("promptBudget")
     if offered is None or whole is None or offered >= whole:
         return 0
     texts = [compared_message(message).text for message in window if message.get("role") == "toolResult"]
@@ -175,22 +175,22 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
     The plugin sends the end of a long window; when that is not enough to find the place, it is asked for all.
     """
-    params, engine, session = call.params, bridge.engine, session_param(call.params)
-    budgets = {name: params.get(name) for name in ("tokenBudget", "promptBudget")}
-    window, limits = messages_param(params), bridge.limits(session, budgets)
+    engine, session = bridge.engine, call.session
+    budgets = {name: call.params.get(name) for name in ("sessionKey", "sessionId", "tokenBudget", "promptBudget")}
+    window, limits = call.messages, bridge.limits(replace(call, params=budgets))
     frame = limits["overhead"] or 0
     all_there_is = (limits["budget"] or engine.settings.default_token_budget) - frame
-    offset = max(0, (int_param(params, "messageCount") or len(window)) - len(window))
+    offset = max(0, (call.number("messageCount") or len(window)) - len(window))
     conversation = None if is_ignored(engine.settings, session) else engine.browse.find(session)
     if conversation is None or engine.browse.newest_message_id(conversation.id) is None:
         return _live(window, offset, all_there_is)
-    limits = bridge.limits(session, params)  # a model is learned about once there is a prompt of ours
-    pending = pending_tokens(params, window, all_there_is)
+    limits = bridge.limits(call)  # a model is learned about once there is a prompt of ours
+    pending = pending_tokens(call, window, all_there_is)
     with bridge.state(session) as state:  # what was pending stays free until the next fold: prompts change less
         state.reserved = max(state.reserved, min(pending, int(_KEPT_FREE * all_there_is)))
         pending = max(state.reserved, pending)
     most = max(0, all_there_is - _LEAST_TOKENS)
-    made = _made(bridge, conversation, params, limits, min(pending, most))
+    made = _made(bridge, conversation, call.text("prompt"), limits, min(pending, most))
     start = first_unknown(window, made.messages)
     if start is None or (start == 0 and offset):
         return _live(window, offset, all_there_is - pending)
@@ -202,7 +202,7 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     more = window[start:]
     estimated = estimate_messages(more)
     if more:
-        made = _made(bridge, conversation, params, limits, min(pending + estimated, most))
+        made = _made(bridge, conversation, call.text("prompt"), limits, min(pending + estimated, most))
     # a name for the summaries at the head of the prompt: it changes when they do, not when messages are added
     names = "\n".join(name for name, _ in made.receipt.included if name.startswith("sum_"))
     epoch = f"summary-prefix-v1:{conversation.id}:{hashlib.sha256(names.encode()).hexdigest()[:32]}"
@@ -222,9 +222,8 @@ def assemble(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
 
 
 def _made(
-    bridge: Bridge, conversation: Conversation, params: Mapping[str, Any], limits: dict[str, Any], more: int
+    bridge: Bridge, conversation: Conversation, prompt: str | None, limits: dict[str, Any], more: int
 ) -> Assembled:
-    prompt = text_param(params, "prompt")
     if more:
         limits = limits | {"overhead": (limits["overhead"] or 0) + more}
     return bridge.engine.assemble(

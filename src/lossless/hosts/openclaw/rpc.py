@@ -7,14 +7,17 @@ from __future__ import annotations
 import itertools
 import json
 import logging
+import os
 import threading
 import time
 from concurrent.futures import Future
 from contextvars import ContextVar
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
-from lossless.errors import LosslessError
+from lossless.errors import BadInput, LosslessError
+from lossless.model.conversations import Session
 from lossless.model.js_json import compact_json
 
 if TYPE_CHECKING:
@@ -41,6 +44,9 @@ class CallCancelled(Exception):
     code = "cancelled"
 
 
+_TARGET_NAMES = ("agentId", "sessionKey", "sessionId")
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class PluginCall:
     """One call of the plugin."""
@@ -51,6 +57,53 @@ class PluginCall:
     #: On the clock of `time.monotonic`; None when the host waits for as long as it takes.
     deadline: float | None = None
     cancelled: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def session(self) -> Session:
+        return Session(key=self.text("sessionKey"), id=self.text("sessionId"))
+
+    @property
+    def lane(self) -> str:
+        """The name by which a session's calls are kept in order; the key, which outlives runs, goes before the id."""
+        return self.text("sessionKey") or self.text("sessionId") or ""
+
+    def text(self, name: str) -> str | None:
+        """A parameter that is a text and not blank, else None."""
+        value = self.params.get(name)
+        return value if isinstance(value, str) and value.strip() else None
+
+    def number(self, name: str) -> int | None:
+        """A parameter that is a positive whole number, else None."""
+        value = self.params.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            return None
+        return int(value) if value >= 1 else None
+
+    def flag(self, name: str) -> bool:
+        return self.params.get(name) is True
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The messages; BadInput when the call has none to offer."""
+        found = self.params.get("messages")
+        if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
+            raise BadInput("messages must be a list of messages")
+        return found
+
+    @property
+    def transcript(self) -> Path | None:
+        """The transcript when it is a file, as in OpenClaw up to 2026.7.1; later ones give a marker that is no path."""
+        name = self.text("sessionFile")
+        return Path(name) if name is not None and os.path.isabs(name) and os.path.isfile(name) else None
+
+    @property
+    def transcript_target(self) -> dict[str, str] | None:
+        """Where the host keeps the transcript when it is no file: what its reader wants to know."""
+        found = self.params.get("sessionTarget")
+        if not isinstance(found, dict):
+            return None
+        target = replace(self, params={**self.params, **found})
+        return {name: value for name in _TARGET_NAMES if (value := target.text(name) or self.text(name))}
 
     def left(self, margin: float = 0.0) -> float | None:
         """How much time is left for work whose result still has to be told; None when there is no hurry."""

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, TypeAlias
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt
-from lossless.hosts.openclaw.bridge import Bridge, host_model, lane_name, run_subagent, session_param, text_param
+from lossless.hosts.openclaw.bridge import Bridge, host_model, run_subagent
 from lossless.hosts.openclaw.rpc import HostError, Peer
 from lossless.recall.delegate import DelegateError
 from lossless.recall.scope import Caller
@@ -29,12 +29,10 @@ if TYPE_CHECKING:
 
 def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     """Use a tool. A question goes to a sub-agent where the host has some, else to a model."""
-    params = call.params
-    name = text_param(params, "name")
+    name, args = call.text("name"), call.params.get("args")
     if name is None:
         raise BadInput("name must be a text")
-    is_known = text_param(params, "sessionKey") or text_param(params, "sessionId")
-    caller = Caller(session_param(params) if is_known else None, host_has_subagents=bridge.has_subagents)
+    caller = Caller(call.session if call.lane else None, host_has_subagents=bridge.has_subagents)
     is_missing = False
 
     def delegate(task: DelegateTask) -> str | None:
@@ -49,9 +47,9 @@ def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
     toolbox = bridge.engine.tools
     if bridge.has_subagents:
         toolbox = replace(toolbox, delegate=delegate)
-    result = toolbox.call(name, params.get("args"), caller)
+    result = toolbox.call(name, args, caller)
     if is_missing:  # the host cannot send sub-agents from here: a model reads instead
-        result = replace(toolbox, delegate=None).call(name, params.get("args"), caller)
+        result = replace(toolbox, delegate=None).call(name, args, caller)
     return {"content": result.content, "details": result.details, "isError": result.is_error}
 
 
@@ -110,9 +108,9 @@ class Service:
     def lane(call: PluginCall) -> str | None:
         """The lane that a call waits in, if it has to wait for others."""
         if call.method in _STORING:
-            return f"store:{lane_name(call.params)}"
-        waits = call.method == "compact" or call.params.get("allowDeferredCompactionExecution") is True
-        return f"fold:{lane_name(call.params)}" if call.method in _FOLDING and waits else None
+            return f"store:{call.lane}"
+        waits = call.method == "compact" or call.flag("allowDeferredCompactionExecution")
+        return f"fold:{call.lane}" if call.method in _FOLDING and waits else None
 
     def close(self) -> None:
         bridge, self._bridge = self._bridge, None
@@ -137,7 +135,7 @@ class Service:
             can = can if isinstance(can, dict) else {}
             complete = host_model(self._peer, loaded.settings) if can.get("llm") is True else None
             engine, has_subagents = open_engine(None, loaded.settings, complete), can.get("subagents") is True
-            host, folder = text_param(call.params, "host") or "", text_param(call.params, "stateDir")
+            host, folder = call.text("host") or "", call.text("stateDir")
             adds_policy = can.get("promptHook") is not False
             self._bridge = Bridge(engine, self._peer, host, has_subagents, folder, adds_policy)
         settings = self._bridge.engine.settings

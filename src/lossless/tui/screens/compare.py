@@ -10,7 +10,7 @@ from rich.text import Text
 from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import bindings, in_background
+from lossless.tui.screens.page import in_background
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
@@ -90,7 +90,7 @@ def _match_messages(
     """The seq of each message in the archive, by its place, and whether its text is the same there."""
     known = browse.entries(conversation_id, [one.id for one in in_file if one.id is not None])
     found = {
-        one.place: (known[one.id].seq, known[one.id].fingerprint == one.fingerprint)
+        one.place: (known[one.id].seq, one.event is not None and known[one.id].fingerprint == one.event.fingerprint)
         for one in in_file
         if one.id is not None and one.id in known
     }
@@ -99,8 +99,8 @@ def _match_messages(
     for one in in_file:
         if one.place in found:
             pairs.append((one.place, found[one.place][0]))
-        elif one.message is not None:
-            seqs = browse.seqs_of_identity(conversation_id, one.identity, _PLACES)
+        elif one.event is not None:
+            seqs = browse.seqs_of_identity(conversation_id, one.event.identity, _PLACES)
             # falling, so that a place is in a chain only once
             pairs += [(one.place, seq) for seq in sorted(seqs, reverse=True) if seq not in used]
     return {place: (seq, True) for place, seq in longest_chain(pairs)} | found
@@ -159,7 +159,6 @@ class CompareScreen(TranscriptWindowScreen["list[MessagePair]"]):
     COLUMNS = ("", "line", "seq", "role", "time", "text")
     LIST_TITLE = "Transcript and archive"
     conversation_id: int
-    BINDINGS = bindings("CompareScreen")
 
     def read_window(self, scroll: TranscriptReader, first: int, size: int) -> list[MessagePair]:
         return compare_window(self.access.browse, self.conversation_id, scroll, first, size)

@@ -13,7 +13,7 @@ from lossless.model.records import StoredBrief, SummaryRow
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog, InputDialog, diff_text
-from lossless.tui.screens.page import bindings, in_background
+from lossless.tui.screens.page import in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
@@ -48,7 +48,6 @@ class ContextScreen(SurgeryScreen):
 
     COLUMNS = ("what", "tokens", "", "from", "text")
     LIST_TITLE = "Prompt"
-    BINDINGS = bindings("ContextScreen")
 
     conversation_id: int
     #: Pins and the focus brief, which stand before everything else.
@@ -135,7 +134,6 @@ class FocusScreen(SurgeryScreen):
 
     COLUMNS = ("state", "tokens", "written", "question")
     LIST_TITLE = "Briefs"
-    BINDINGS = bindings("FocusScreen")
 
     conversation_id: int
     _status: FocusStatus | None = None

@@ -10,7 +10,7 @@ from textual.containers import Vertical
 
 from lossless.tui import reads, screens
 from lossless.tui.reads import DetailView, MessageWindow
-from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen, bindings, in_background
+from lossless.tui.screens.page import SCROLL_LINES, Cell, PaneScreen, WindowScreen, in_background
 from lossless.tui.screens.reader import ReadingPane
 from lossless.tui.text import (
     WIDE_COLUMNS,
@@ -49,7 +49,6 @@ class SessionsScreen(PaneScreen):
     WIDE_COLUMN = "title"
     LIST_TITLE = "Conversations"
     PANE_TITLE = "About"
-    BINDINGS = bindings("SessionsScreen")
 
     def __init__(self) -> None:
         super().__init__()
@@ -147,7 +146,6 @@ class ConversationScreen(WindowScreen):
     conversation_id: int
     COLUMNS = ("time", "role", "text")
     LIST_TITLE = "Messages"
-    BINDINGS = bindings("ConversationScreen")
 
     def __init__(self, conversation_id: int, message_id: int | None = None) -> None:
         super().__init__(conversation_id)

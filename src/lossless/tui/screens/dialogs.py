@@ -9,7 +9,7 @@ from textual.containers import Vertical, VerticalScroll
 from textual.screen import ModalScreen
 from textual.widgets import Input, Static
 
-from lossless.tui.screens.page import BackgroundReader, RowTable, bindings, facts_text, in_background
+from lossless.tui.screens.page import BackgroundReader, RowTable, facts_text, in_background
 from lossless.tui.text import BLUE, GREEN, NOTICE, RED, clip_text, one_line, text_cell
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ def diff_text(text: str) -> Text:
 
 class Dialog(BackgroundReader, ModalScreen[T]):
     """A window with a title, something to scroll, and a line that says which keys work."""
-
-    BINDINGS = bindings("Dialog")
 
     def __init__(self, title: str, text: Text, keys: str) -> None:
         super().__init__()
@@ -70,13 +68,12 @@ class Dialog(BackgroundReader, ModalScreen[T]):
         self.query_one(VerticalScroll).scroll_home(animate=False)
 
     def action_scroll(self, lines: int) -> None:
-        self.query_one(VerticalScroll).scroll_relative(y=lines, animate=False)
+        for body in self.query(VerticalScroll):
+            body.scroll_relative(y=lines, animate=False)
 
 
 class ConfirmDialog(Dialog[str]):
     """A plan and a question: `yes`, `no`, or `other` when there is another choice."""
-
-    BINDINGS = bindings("ConfirmDialog")
 
     def __init__(self, title: str, text: str, question: str, other: str = "") -> None:
         self._other = other
@@ -91,8 +88,6 @@ class ConfirmDialog(Dialog[str]):
 class DetailDialog(Dialog[None]):
     """One thing as large as the screen; or a text with its own colours."""
 
-    BINDINGS = bindings("DetailDialog")
-
     def __init__(self, detail: DetailView, coloured: Text | None = None) -> None:
         known, text = facts_text(detail)[1:], clip_text(detail.text, _MAX_CHARS)
         shown = coloured or known.append(f"\n\n{text}" if known else text)
@@ -105,8 +100,6 @@ class DetailDialog(Dialog[None]):
 
 class InputDialog(Dialog[str | None]):
     """A line to write; None when nothing was."""
-
-    BINDINGS = bindings("InputDialog")
 
     def __init__(self, title: str, placeholder: str) -> None:
         super().__init__(title, Text(), "Enter go on   Esc cancel")
@@ -124,8 +117,6 @@ class InputDialog(Dialog[str | None]):
 
 class ConversationDialog(Dialog[int | None]):
     """A conversation to choose; None when none was."""
-
-    BINDINGS = bindings("ConversationDialog")
 
     def __init__(self, title: str, but: int) -> None:
         super().__init__(title, Text(), "Enter choose   q/Esc cancel")
@@ -149,7 +140,3 @@ class ConversationDialog(Dialog[int | None]):
     def on_data_table_row_selected(self) -> None:
         chosen = self.query_one(RowTable).chosen
         self.dismiss(None if chosen is None else int(chosen))
-
-    def action_scroll(self, lines: int) -> None:
-        rows = self.query_one(RowTable)
-        rows.move_cursor(row=max(0, rows.cursor_row + lines), animate=False)

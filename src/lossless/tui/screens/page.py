@@ -188,10 +188,14 @@ def in_background(
 
 
 class BackgroundReader(Widget):
-    """Reads in a thread and shows on the UI's; what goes wrong becomes a message."""
+    """Reads in a thread and shows on the UI's; what goes wrong becomes a message. Its keys are those of `keys.toml`."""
 
     #: The last thing that went wrong, and when.
     _complaint = ("", 0.0)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        cls.BINDINGS = bindings(cls.__name__)
+        super().__init_subclass__(**options)
 
     @property
     def lcm(self) -> TerminalApp:
@@ -252,7 +256,6 @@ def screen_class(module: str, name: str) -> Callable[..., Screen[None]]:
 class PaneScreen(BackgroundReader, Screen[None]):
     """A screen with a list on one side, a table if it is no other, and the chosen thing on the other."""
 
-    BINDINGS = bindings("PaneScreen")
     COLUMNS: ClassVar[tuple[str, ...]] = ()
     #: The column that takes the room that the others leave, unless it is the last; and what the panes are called.
     WIDE_COLUMN: ClassVar[str] = ""

@@ -17,7 +17,7 @@ from textual.strip import Strip
 from lossless.model.messages import ToolCall
 from lossless.tui.reading import draw_lines, parts_view, speaker
 from lossless.tui.reads import readable_parts
-from lossless.tui.screens.page import BackgroundReader, bindings, in_background
+from lossless.tui.screens.page import BackgroundReader, in_background
 from lossless.tui.text import ROLES, LocalTimes
 
 if TYPE_CHECKING:
@@ -62,7 +62,6 @@ class _Block:
 class ReadingPane(ScrollView, BackgroundReader, inherit_bindings=False):
     """Messages to read. One of them is chosen; moving goes through a long one before it goes to the next."""
 
-    BINDINGS = bindings("ReadingPane")
     COMPONENT_CLASSES: ClassVar[set[str]] = {"reading--chosen"}
 
     class Moved(Message):

@@ -9,7 +9,7 @@ from textual.widgets import Input
 
 from lossless.recall.results import SearchHit
 from lossless.tui import reads, screens
-from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background
+from lossless.tui.screens.page import Cell, PaneScreen, in_background
 from lossless.tui.text import BLUE, LINE_CHARS, NOTICE, make_visible, plural, role_cell, text_cell
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ class SearchScreen(PaneScreen):
 
     COLUMNS = ("conv", "what", "time", "text")
     LIST_TITLE = "Results"
-    BINDINGS = bindings("SearchScreen")
 
     def __init__(self, conversation_id: int | None, mode: SearchMode = "words") -> None:
         super().__init__(conversation_id)
@@ -93,16 +92,10 @@ class SearchScreen(PaneScreen):
         else:
             self.app.push_screen(screens.files.LargeFilesScreen(one.conversation_id))
 
-    def action_write(self) -> None:
-        self.query_one(Input).focus()
-
-    def action_to_hits(self) -> None:
-        self.rows.focus()
-
     def action_recall(self) -> None:
         self._mode = "question"
         self._say()
-        self.action_write()
+        self.query_one(Input).focus()
 
     def action_next_mode(self) -> None:
         self._mode = _MODES[(_MODES.index(self._mode) + 1) % len(_MODES)]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lossless.tui import actions, screens, session_files
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background, screen_class
+from lossless.tui.screens.page import Cell, PaneScreen, in_background, screen_class
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import format_bytes, home_path, plural, right_cell, text_cell
 
@@ -48,7 +48,6 @@ class SessionFilesScreen(SurgeryScreen):
     WIDE_COLUMN = "session"
     LIST_TITLE = "Session files"
     PANE_TITLE = "About"
-    BINDINGS = bindings("SessionFilesScreen")
 
     def __init__(self, folder: Path) -> None:
         super().__init__()

@@ -48,7 +48,6 @@ class SummariesScreen(SurgeryScreen):
 
     LIST_TITLE = "Summaries"
     conversation_id: int
-    BINDINGS = bindings("SummariesScreen")
 
     def __init__(self, conversation_id: int, summary_id: str | None = None) -> None:
         super().__init__(conversation_id)
@@ -205,7 +204,8 @@ class SummariesScreen(SurgeryScreen):
         if (name := self._need()) is None:
             return
         while answer == "other":
-            change = await self.read(partial(actions.plan_dissolve, engine, name, purge=purge))
+            plan = await self.read(partial(engine.surgery.plan_dissolve, name, purge=purge))
+            change = actions.plan_operation(f"Dissolve {name}", plan, "Put them back into the context?")
             answer = await self.confirm(change, "keep the summary" if purge else "delete the summary, too")
             purge = not purge
 
@@ -222,7 +222,10 @@ class SummariesScreen(SurgeryScreen):
         engine, source_id = self.access.engine, self.conversation_id
         dialog = ConversationDialog(f"Copy the summaries of conversation {source_id} to", source_id)
         if (target_id := await self.app.push_screen_wait(dialog)) is not None:
-            await self.confirm(await self.read(partial(actions.plan_transplant, engine, source_id, target_id)))
+            plan = await self.read(partial(engine.surgery.plan_transplant, source_id, target_id))
+            title = f"Transplant conversation {source_id} → {target_id}"
+            question = f"Copy them to conversation {target_id}?"
+            await self.confirm(actions.plan_operation(title, plan, question))
 
     def action_previous(self) -> None:
         if (name := self._need()) is None:

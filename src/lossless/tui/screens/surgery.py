@@ -12,7 +12,7 @@ from lossless.errors import LosslessError
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import ConfirmDialog, Dialog, diff_text
-from lossless.tui.screens.page import Cell, PaneScreen, bindings, in_background
+from lossless.tui.screens.page import Cell, PaneScreen, in_background
 from lossless.tui.text import NOTICE, RED, clip_text, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
@@ -31,8 +31,6 @@ class DraftReviewDialog(Dialog["tuple[str, bool]"]):
 
     The thread that writes drafts waits for a person's word about each.
     """
-
-    BINDINGS = bindings("DraftReviewDialog")
 
     def __init__(self, title: str, plan: RewritePlan) -> None:
         super().__init__(title, Text(), "")
@@ -187,7 +185,6 @@ class DoctorScreen(SurgeryScreen):
 
     COLUMNS = ("", "conv", "kind", "what")
     LIST_TITLE = "Findings"
-    BINDINGS = bindings("DoctorScreen")
 
     def tick(self) -> None:
         """An examination is not repeated by itself."""

@@ -6,8 +6,7 @@ import os
 import shlex
 import time
 from abc import abstractmethod
-from array import array
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from rich.text import Text
@@ -21,13 +20,16 @@ from lossless.ingest.transcripts.records import file_state
 from lossless.model.messages import Incoming, Message
 from lossless.tui import actions, screens
 from lossless.tui.reads import DetailView, parts_text
-from lossless.tui.screens.page import Cell, WindowScreen, bindings, in_background
+from lossless.tui.screens.page import Cell, WindowScreen, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
 if TYPE_CHECKING:
     from datetime import datetime
     from pathlib import Path
+
+    from lossless.ingest.events import Event
+    from lossless.model.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +41,13 @@ class SessionFileMessage:
     line: int
     id: str | None
     at: datetime | None
-    message: Message | None
-    fingerprint: bytes = b""
-    identity: str = ""
+    #: What would be stored, else why nothing would be.
+    event: Event | None = None
     problem: str = ""
+
+    @property
+    def message(self) -> Message | None:
+        return None if self.event is None else self.event.message
 
     @property
     def role(self) -> str:
@@ -70,9 +75,8 @@ class TranscriptReader:
 
     def __init__(self, path: Path) -> None:
         self.transcript = open_transcript(path)
-        self._lines, self._starts = array("Q"), array("Q")
-        #: Ids of messages that share their line with others.
-        self._shared: dict[int, str | None] = {}
+        #: Of each message its line, where that begins, and its id where it shares the line with others.
+        self._entries: list[tuple[int, int, str | None]] = []
         self.bad_lines = self.others = 0
         self.lanes = tuple(self.transcript.lanes())
         for lane in (None, *self.lanes[:1]):
@@ -83,15 +87,13 @@ class TranscriptReader:
                 elif entry.message is None:
                     self.others += 1
                 else:
-                    if entry.shares_line:
-                        self._shared[len(self)] = entry.id
-                    self._lines.append(entry.line.number)
-                    self._starts.append(entry.line.start)
+                    shared = entry.id if entry.shares_line else None
+                    self._entries.append((entry.line.number, entry.line.start, shared))
             if len(self):
                 break
 
     def __len__(self) -> int:
-        return len(self._lines)
+        return len(self._entries)
 
     @property
     def path(self) -> Path:
@@ -104,36 +106,32 @@ class TranscriptReader:
 
     def window(self, first: int, count: int) -> list[SessionFileMessage]:
         """So many messages from a place on; only their stretch of the file is read."""
-        places = range(max(0, first), min(len(self), first + count))
-        if not places:
+        part = self._entries[first : first + count]
+        if not part:
             return []
-        wanted = {(self._lines[place], self._shared.get(place)): place for place in places}
-        begin = min(places, key=lambda place: self._starts[place])
-        last = max(self._lines[place] for place in places)
-        found = {}
-        for entry in self.transcript.appended(self._starts[begin], self._lines[begin]):
+        wanted = {(line, id_): place for place, (line, _, id_) in enumerate(part, first)}
+        start, line = min((start, line) for line, start, _ in part)
+        last, found = max(line for line, _, _ in part), dict[int, SessionFileMessage]()
+        for entry in self.transcript.appended(start, line):
             if entry.line.number > last:
                 break
             if not isinstance(entry, BadLine) and entry.lane == self._lane and entry.message is not None:
                 place = wanted.get((entry.line.number, entry.id if entry.shares_line else None))
                 if place is not None:
                     found[place] = _read_message(entry, place)
-        return [found[place] for place in places if place in found]
+        return [found[place] for place in sorted(found)]
 
 
 def _read_message(entry: TranscriptEntry, place: int) -> SessionFileMessage:
-    line, id_, at = entry.line.number, entry.id, entry.created_at
     assert entry.message is not None
+    found = SessionFileMessage(place, entry.line.number, entry.id, entry.created_at)
     try:
-        read, skips = events.read_events([Incoming(entry.message, entry_id_of(entry), at)])
+        read, skips = events.read_events([Incoming(entry.message, entry_id_of(entry), entry.created_at)])
     except BadMessage as error:
-        return SessionFileMessage(place, line, id_, at, None, problem=str(error))
+        return replace(found, problem=str(error))
     if not read:
-        return SessionFileMessage(place, line, id_, at, None, problem=skips[0].reason)
-    event = read[0]
-    return SessionFileMessage(
-        place, line, event.entry_id, at or event.created_at, event.message, event.fingerprint, event.identity
-    )
+        return replace(found, problem=skips[0].reason)
+    return replace(found, id=read[0].entry_id, at=found.at or read[0].created_at, event=read[0])
 
 
 W = TypeVar("W")
@@ -145,8 +143,6 @@ _NAME_CHARS = 32
 
 class TranscriptWindowScreen(WindowScreen, Generic[W]):
     """A window of a file; the newest first, which follows the file while it is written."""
-
-    BINDINGS = bindings("TranscriptWindowScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(conversation_id)
@@ -234,7 +230,6 @@ class TranscriptScreen(TranscriptWindowScreen[_Found], SurgeryScreen):
 
     COLUMNS = ("line", "role", "time", "tokens", "text")
     LIST_TITLE = "Transcript"
-    BINDINGS = bindings("TranscriptScreen")
 
     def __init__(self, path: Path, conversation_id: int | None = None) -> None:
         super().__init__(path, conversation_id)
