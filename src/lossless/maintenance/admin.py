@@ -19,6 +19,8 @@ from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRo
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lossless.maintenance.doctor import Examination
+    from lossless.maintenance.repair import ReindexReport
     from lossless.model.conversations import SessionRef
     from lossless.model.messages import StoredFile
     from lossless.settings.event_log import EventLog
@@ -46,7 +48,7 @@ class Admin(EngineGroup):
         """The event log of this engine; see `lossless.settings.event_log`."""
         return self._parts.log
 
-    def examine(self, *, ask_models: bool = False) -> doctor.Examination:
+    def examine(self, *, ask_models: bool = False) -> Examination:
         """Everything that can be wrong with the archive, each with a remedy; read-only."""
         summariser = self._parts.loop.summariser if ask_models else None
         return doctor.examine(self._archive, self._parts.clock(), vault=self._parts.vault, summariser=summariser)
@@ -64,7 +66,7 @@ class Admin(EngineGroup):
         """Differences between the search index and the rows, and damaged full-text tables."""
         return repair.plan_reindex(self._archive), self._archive.checks.damaged_indexes()
 
-    def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> repair.ReindexReport:
+    def reindex(self, *, anew: bool = False, progress: Callable[[int], None] | None = None) -> ReindexReport:
         """Rebuild the search index where it is wrong, or all of it (`anew`), from the rows."""
         return repair.apply_reindex(self._archive, progress, again=anew, vault=self._parts.vault)
 

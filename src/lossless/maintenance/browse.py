@@ -24,9 +24,18 @@ if TYPE_CHECKING:
     from lossless.compaction.plan import CompactionDecision
     from lossless.context.run import Receipt
     from lossless.files.vault import FilePiece
-    from lossless.model import records
     from lossless.model.budget import HistoryBudget
     from lossless.model.messages import StoredFile, StoredMessage
+    from lossless.model.records import (
+        CompactionDebt,
+        MessageRow,
+        Page,
+        PageStart,
+        StoredBrief,
+        SummaryRow,
+        SummaryShape,
+        TranscriptDecision,
+    )
     from lossless.recall.describe import Description
 
 
@@ -37,7 +46,7 @@ class PromptItem:
     id: str
     form: str
     tokens: int
-    row: records.MessageRow | records.SummaryRow | None
+    row: MessageRow | SummaryRow | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +62,7 @@ class PromptReport:
     items: tuple[PromptItem, ...]
     #: What precedes them: pins, and the focus brief when it replaces a summary.
     pins: tuple[PinRow, ...]
-    brief: records.StoredBrief | None
+    brief: StoredBrief | None
 
 
 class Browse(EngineGroup):
@@ -118,7 +127,7 @@ class Browse(EngineGroup):
     top_summaries = forward(lambda parts: parts.archive.listings, Listings.top_summaries)
     summaries_in_context = forward(lambda parts: parts.archive.listings, Listings.summaries_in_context)
 
-    def graph(self, conversation_id: int) -> tuple[list[records.SummaryShape], list[tuple[str, str]], dict[str, str]]:
+    def graph(self, conversation_id: int) -> tuple[list[SummaryShape], list[tuple[str, str]], dict[str, str]]:
         """All summaries without their texts, pairs of a summary and one of its sources, and the first words of each."""
         views, id_ = self._archive.listings, conversation_id
         return views.summary_shapes(id_), views.summary_edges(id_), views.summary_beginnings(id_)
@@ -128,12 +137,12 @@ class Browse(EngineGroup):
     def files(
         self,
         limit: int,
-        start: records.PageStart | None = None,
+        start: PageStart | None = None,
         *,
         conversation_id: int | None = None,
         since: datetime | None = None,
         before: datetime | None = None,
-    ) -> tuple[records.Page[StoredFile], int, int]:
+    ) -> tuple[Page[StoredFile], int, int]:
         """A page of stored files, newest first, of one conversation or of all; how many there are, and their bytes."""
         from lossless.store.search import SearchScope
 
@@ -189,7 +198,7 @@ class Browse(EngineGroup):
     newest_message_id = forward(lambda parts: parts.archive.messages, Messages.newest_id)
     summaries_whole = forward(lambda parts: parts.archive.summaries, Summaries.many)
 
-    def briefs(self, conversation_id: int, limit: int) -> list[records.StoredBrief]:
+    def briefs(self, conversation_id: int, limit: int) -> list[StoredBrief]:
         """The focus briefs of a conversation in any status, newest first."""
         return self._archive.prompts.newest_briefs(conversation_id, limit)
 
@@ -219,7 +228,7 @@ class Browse(EngineGroup):
             sums = self.summaries_by_id([id_ for id_ in included if not id_.startswith("msg#")], whole=False)
             id_ = conversation.id
             stored, pins, brief = self.context_count(id_), self.pins(id_), self.active_brief(id_)
-        known: dict[str, records.MessageRow | records.SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
+        known: dict[str, MessageRow | SummaryRow] = {f"msg#{row.message_id}": row for row in rows}
         known |= {row.summary_id: row for row in sums}
         dropped = dict(receipt.left_out)
         read = len(included) + sum(not id_.startswith("pin_") for id_, _ in receipt.left_out)
@@ -240,12 +249,12 @@ class SessionStatus:
     context_tokens: int
     #: Seen, stored, replayed, skipped, ambiguous; last stored; blocked since when and why.
     ingest: IngestState
-    debt: records.CompactionDebt
+    debt: CompactionDebt
     last_compacted_at: datetime | None
     transcript: Checkpoint | None
     #: Transcripts that wait for a decision.
-    held: tuple[records.TranscriptDecision, ...]
-    refused: tuple[records.TranscriptDecision, ...] = ()
+    held: tuple[TranscriptDecision, ...]
+    refused: tuple[TranscriptDecision, ...] = ()
     #: Quarantined conversations that wait for a decision.
     quarantined: tuple[int, ...] = ()
     #: The conversation's share of the window, as of its last turn; None before there was one.
@@ -258,7 +267,7 @@ class SessionStatus:
         return self.ingest.blocked_reason is None and not waits and self.debt.last_failure_summary is None
 
 
-def session_status(archive: Archive, conversation: Conversation, debt: records.CompactionDebt) -> SessionStatus:
+def session_status(archive: Archive, conversation: Conversation, debt: CompactionDebt) -> SessionStatus:
     id_, kept = conversation.id, archive.guards.history(conversation.id)
     sizes = archive.messages.last_seq(id_), len(archive.context.items(id_)), archive.context_tokens(id_)
     last = archive.context.last_fold_at(id_), archive.transcripts.checkpoint(id_)

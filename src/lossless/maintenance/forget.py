@@ -115,7 +115,7 @@ _AffectedMessage: TypeAlias = "tuple[StoredMessage, Message, Sequence[tuple[Vers
 
 
 def run_forget(tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool = False) -> ForgetChanges:
-    """Forget in one transaction, or say what that would change; `finish_forget` deletes the payloads."""
+    """Forget in one transaction, then delete the payloads; or say what that would change."""
     with tools.archive.reading() if dry_run else tools.archive.writing():
         work = _Forgetting(tools, wanted, dry_run=dry_run)
         found = list(work.found())
@@ -126,23 +126,21 @@ def run_forget(tools: ForgetTools, wanted: ForgetRequest, *, dry_run: bool = Fal
         work.rewrite_other_tables()
         if not dry_run:
             work.settle()
-        return work.touched()
+    touched = work.touched()
+    return touched if dry_run else replace(touched, left=(*touched.left, *_finish(tools)))
 
 
 def reapply_forgotten(tools: ForgetTools) -> ForgetChanges | None:
     """Remove what was forgotten earlier and has come back with imported rows; None when nothing was."""
     rounds = tools.archive.tombstones.rounds()
-    if not rounds:
-        return None
-    touched = run_forget(tools, ForgetRequest(rounds=rounds))
-    return replace(touched, left=(*touched.left, *finish_forget(tools)))
+    return run_forget(tools, ForgetRequest(rounds=rounds)) if rounds else None
 
 
 def _is_among(whole: Collection[ForgottenMessage], where: int, print_: bytes) -> bool:
     return (print_, EVERYWHERE) in whole or (print_, where) in whole
 
 
-def finish_forget(tools: ForgetTools) -> tuple[str, ...]:
+def _finish(tools: ForgetTools) -> tuple[str, ...]:
     """Delete the payloads of what was forgotten, and vacuum the file; returns what is left, for another run."""
     work, remaining = ArchiveRemover(tools.archive), []
     for path in work.pending or ():
@@ -458,35 +456,30 @@ def forget_everywhere(
             pass
     for one in [] if archive.path == ":memory:" else backups.list_backups(archive.path):
         try:
-            touched, more = _in_backup(tools, asked, one.path, dry_run=dry_run)
+            touched = _in_backup(tools, asked, one.path, dry_run=dry_run)
         except (LosslessError, OSError) as error:
             remaining.append(f"backup {one.path}: {error}")
             continue
-        remaining += [f"backup {one.path}: {reason}" for reason in more]
+        remaining += [f"backup {one.path}: {reason}" for reason in touched.left]
         if not touched.is_nothing:
             found.append((one.path, touched))
     is_resumed = ArchiveRemover(archive).pending is not None
     touched = run_forget(tools, asked, dry_run=dry_run)
-    remaining += touched.left if dry_run else (*touched.left, *finish_forget(tools))
-    return ForgetReport(touched, tuple(found), tuple(remaining), is_resumed)
+    return ForgetReport(touched, tuple(found), (*remaining, *touched.left), is_resumed)
 
 
-def _in_backup(
-    tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool
-) -> tuple[ForgetChanges, Sequence[str]]:
+def _in_backup(tools: ForgetTools, asked: ForgetRequest, path: Path, *, dry_run: bool) -> ForgetChanges:
     """The same in a backup, whose payloads are in its own folder; unchanged when it has none of it."""
     quiet = replace(tools, vault=Vault(backups.backup_folder(path)), progress=None)
     with Archive.open(path, read_only=True) as archive:
         found = run_forget(replace(quiet, archive=archive), asked, dry_run=True)
         is_half_done = ArchiveRemover(archive).pending is not None
     if dry_run or (found.is_nothing and not found.left and not is_half_done):
-        return found, found.left
+        return found
     with Archive.open(path) as archive:
-        work = replace(quiet, archive=archive)
-        touched = run_forget(work, asked)
-        remaining = (*touched.left, *finish_forget(work))
+        touched = run_forget(replace(quiet, archive=archive), asked)
         drop_wal(archive.database)
-    return touched, remaining
+    return touched
 
 
 _CHUNK = 1 << 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.compaction.summariser import Summariser
 from lossless.files.vault import Vault
-from lossless.maintenance.forget import ForgetRequest, ForgetTools, finish_forget, reapply_forgotten, run_forget
+from lossless.maintenance.forget import ForgetRequest, ForgetTools, reapply_forgotten, run_forget
 from lossless.model.identity import identity_hash
 from lossless.model.identity import summary_id as new_summary_id
 from lossless.model.masking import FORGOTTEN, CutText
@@ -464,8 +464,7 @@ def import_redacted(
         files = Vault(Path(folder))
         first = bring(staged, files, replace(options, dry_run=False, progress=None))
         tools = _forget_tools(staged, files, datetime.now(UTC))
-        touched = run_forget(tools, ForgetRequest(rounds=(redact,)))
-        unmasked = (*touched.left, *finish_forget(tools))
+        unmasked = run_forget(tools, ForgetRequest(rounds=(redact,))).left
         with staged.reading():
             reader = BundleReader(staged.database)
             merger = Merger(archive, PayloadCopier(vault, (Path(folder),)), options)

@@ -14,15 +14,17 @@ if TYPE_CHECKING:
 
     from lossless.compaction.compactor import Compactor
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
+    from lossless.maintenance.surgery.common import BackupMaker, OperationReport
     from lossless.maintenance.surgery.dissolve import DissolvePlan, UndoPlan
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.merge import MergePlan, TransplantPlan
+    from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.model.conversations import SessionRef
 
     #: The plans that `Surgery.apply` carries out.
     OperationPlan: TypeAlias = DissolvePlan | TransplantPlan | MergePlan | UndoPlan
 
-_APPLY: dict[type, Callable[..., common.OperationReport]] = {
+_APPLY: dict[type, Callable[..., OperationReport]] = {
     dissolve.DissolvePlan: dissolve.apply_dissolve,
     dissolve.UndoPlan: dissolve.apply_undo,
     merge.MergePlan: merge.apply_merge,
@@ -52,7 +54,7 @@ class Surgery(EngineGroup):
     write_drafts = forward(lambda parts: parts.loop, rewriting.write_drafts)
     place_drafts = of_parts(rewriting.place_drafts)
 
-    def dissolve(self, summary_id: str, *, purge: bool = False) -> common.OperationReport:
+    def dissolve(self, summary_id: str, *, purge: bool = False) -> OperationReport:
         """Put the sources of a summary back into the context, in its place; `purge` deletes the summary."""
         return self.apply(self.plan_dissolve(summary_id, purge=purge))
 
@@ -66,8 +68,8 @@ class Surgery(EngineGroup):
         everything: bool = False,
         extractive: bool = False,
         upward: bool = False,
-        accept: Callable[[rewriting.SummaryDraft], bool] | None = None,
-    ) -> tuple[common.OperationReport | None, list[rewriting.SummaryDraft]]:
+        accept: Callable[[SummaryDraft], bool] | None = None,
+    ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Rewrite summaries bottom-up; returns the result and every draft, refused ones with their reason.
 
         With `upward`, summaries above that would no longer be smaller than their sources are rewritten as well. When
@@ -86,18 +88,18 @@ class Surgery(EngineGroup):
 
     def repair(
         self, session: SessionRef, *, confirm: bool = False, summary_ids: Sequence[str] = ()
-    ) -> tuple[common.OperationReport | None, list[rewriting.SummaryDraft]]:
+    ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         """Rewrite broken summaries; raises BadInput when that needs confirmation and `confirm` is not set."""
         plan, blocked = self.plan_repair(session, summary_ids=summary_ids)
         if blocked and not confirm:
             raise BadInput(f"the repair needs confirmation: {'; '.join(blocked)}")
         return self._rewritten(plan, None)
 
-    def transplant(self, source: SessionRef, target: SessionRef) -> common.OperationReport:
+    def transplant(self, source: SessionRef, target: SessionRef) -> OperationReport:
         """Copy a conversation's summaries, with everything under them, to the start of another one's context."""
         return self.apply(self.plan_transplant(source, target))
 
-    def merge(self, session_key: str, *, reviewed: bool = False) -> common.OperationReport:
+    def merge(self, session_key: str, *, reviewed: bool = False) -> OperationReport:
         """Merge conversations that a rollover split into the active one."""
         return self.apply(self.plan_merge(session_key, reviewed=reviewed))
 
@@ -110,7 +112,7 @@ class Surgery(EngineGroup):
         self.apply_focus(work, self.write_focus(work))
         return self.focus_status(work.conversation_id)
 
-    def apply(self, plan: OperationPlan, backup: common.BackupMaker = None) -> common.OperationReport:
+    def apply(self, plan: OperationPlan, backup: BackupMaker = None) -> OperationReport:
         """Carry a plan out, after a backup and in one transaction; `Stale` when it is no longer current."""
         return _APPLY[type(plan)](self._parts, plan, backup)
 
@@ -132,8 +134,8 @@ class Surgery(EngineGroup):
         return rewriting.preview_prompt(self._parts.loop.summariser, source)
 
     def _rewritten(
-        self, work: rewriting.RewritePlan, accept: Callable[[rewriting.SummaryDraft], bool] | None
-    ) -> tuple[common.OperationReport | None, list[rewriting.SummaryDraft]]:
+        self, work: RewritePlan, accept: Callable[[SummaryDraft], bool] | None
+    ) -> tuple[OperationReport | None, list[SummaryDraft]]:
         made = self.write_drafts(work, accept)
         done = self.place_drafts(made)
         if made.stop == rewriting.INTERRUPTED:

@@ -120,15 +120,13 @@ def apply_merge(parts: EngineParts, planned: MergePlan, backup: BackupMaker = No
         sources = work.split.source_ids
         contexts = [_context(archive, id_) for id_ in sources]
         own_head, own_rest = _context(archive, target)
-        ids = [merging.clear_ids(id_, [target, *sources[n + 1 :]]) for n, id_ in enumerate(sources)]
+        others = [[target, *sources[n:]] for n in range(1, len(sources) + 1)]
+        ids = [merging.clear_ids(*source) for source in zip(sources, others, strict=True)]
         superseded = [item_id(item) for head, _ in contexts for item in head]
         moved = [item for _, rest in contexts for item in rest]
         joined = [*own_head, *moved, *own_rest]
         offsets = list(accumulate((archive.messages.last_seq(id_) for id_ in sources), initial=0))
-        taken = [
-            merging.snapshot(id_, offset, [target, *sources[n + 1 :]])
-            for n, (id_, offset) in enumerate(zip(sources, offsets, strict=False))
-        ]
+        taken = [merging.snapshot(*source) for source in zip(sources, offsets, others, strict=False)]
         for id_ in sources:
             archive.context.set_items(id_, [], now)
         merging.shift(target, offsets[-1])
