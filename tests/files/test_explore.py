@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 
 import pytest
 from hypothesis import given, settings
@@ -142,11 +143,20 @@ def test_logs() -> None:
 @pytest.mark.parametrize(
     ("data", "mime", "expected"),
     [
-        (png(640, 480), None, "Image file (PNG, 33 bytes) — a"),
-        (b"GIF89a", None, "Image file (GIF, 6 bytes) — a"),
-        (b"RIFF\0\0\0\0WEBPVP8X", None, "Image file (WEBP, 16 bytes) — a"),
-        (b'<svg xmlns="x" width="12" height="3.6">', "image/svg+xml", "Image file (SVG, 39 bytes) — a"),
-        (b"BM" + b"\0" * 16, "image/bmp", "Image file (BMP, 18 bytes) — a"),
+        (png(640, 480), None, "Image file (PNG, 33 bytes) — a, 640 × 480 pixels"),
+        (b"GIF89a" + struct.pack("<HH", 7, 9), None, "Image file (GIF, 10 bytes) — a, 7 × 9 pixels"),
+        (
+            b"\xff\xd8\xff\xe0\x00\x04JF\xff\xc0\x00\x11\x08" + struct.pack(">HH", 10, 20) + b"\0" * 9,
+            None,
+            "Image file (JPEG, 26 bytes) — a, 20 × 10 pixels",
+        ),
+        (
+            b"RIFF\0\0\0\0WEBPVP8X\0\0\0\0\0\0\0\0" + b"\x09\0\0" + b"\x04\0\0",
+            None,
+            "Image file (WEBP, 30 bytes) — a, 10 × 5 pixels",
+        ),
+        (b'<svg xmlns="x" width="12" height="3.6">', "image/svg+xml", "Image file (SVG, 39 bytes) — a, 12 × 4 pixels"),
+        (b"BM" + b"\0" * 16 + struct.pack("<ii", 4, -5), "image/bmp", "Image file (BMP, 26 bytes) — a, 4 × 5 pixels"),
         (b"\xff\xd8\xff", None, "Image file (JPEG, 3 bytes) — a"),
         (b"%PDF-1.7\0/Type /Page /Type/Pages", None, "Binary file (PDF, 32 bytes, 1 page) — a"),
         (b"PK\x03\x04\0\0word/document.xml", None, "Binary file (DOCX, 23 bytes) — a"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import struct
 from collections import Counter
 from contextlib import suppress
 from functools import cache
@@ -53,18 +54,22 @@ def count_list(pairs: Iterable[tuple[str, int]]) -> str:
 # --- binary payloads ------------------------------------------------------------------------------------------
 
 _FILES_BEGIN, _IN_ZIP_FILES = signatures("filesBegin"), signatures("inZipFiles")
+_SVG = re.compile(rb"<svg[^>]{0,2000}")
+_SVG_SIZE = re.compile(rb"\s(width|height)\s{0,4}=\s{0,4}[\"']?([0-9]{1,9}(?:\.[0-9]{1,9})?)")
 _PDF_PAGE = re.compile(rb"/Type\s{0,4}/Page(?![a-zA-Z])")
 
 
 def image_summary(data: bytes, name: str | None, mime: str) -> str:
-    """Type and size.
+    """Type, size and, where the header has them, width and height.
 
-    >>> image_summary(b"GIF89a", "a.gif", "image/gif")
-    'Image file (GIF, 6 bytes) — a.gif'
+    >>> image_summary(b"GIF89a\\x02\\x00\\x03\\x00", "a.gif", "image/gif")
+    'Image file (GIF, 10 bytes) — a.gif, 2 × 3 pixels'
     """
     kind = mime.partition("/")[2].partition("+")[0].removeprefix("x-").upper() or "unknown"
     kind = {"JPG": "JPEG", "ICON": "ICO"}.get(kind, kind)
-    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}"
+    size = dimensions(data)
+    pixels = f", {size[0]:,} × {size[1]:,} pixels" if size else ""
+    return f"Image file ({kind}, {len(data):,} bytes) — {list_item(name or 'unnamed')}{pixels}"
 
 
 def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
@@ -80,6 +85,40 @@ def binary_summary(data: bytes, name: str | None, mime: str | None) -> str:
     pages = len(_PDF_PAGE.findall(data)) if kind == "PDF" else 0
     more = f", {plural(pages, 'page')}" if pages else ""
     return f"Binary file ({list_item(kind)}, {len(data):,} bytes{more}) — {list_item(name or 'unnamed')}"
+
+
+#: What an image begins with, where its width and height stand, and how.
+_SIZES = (
+    (re.compile(rb"\x89PNG\r\n\x1a\n.{4}IHDR", re.DOTALL), ">II", 16),
+    (re.compile(rb"GIF8[79]a"), "<HH", 6),
+    (re.compile(rb"BM"), "<ii", 18),
+    (re.compile(rb"RIFF.{4}WEBPVP8 ", re.DOTALL), "<HH", 26),
+)
+
+
+def dimensions(data: bytes) -> tuple[int, int] | None:
+    """Width and height of an image from its header, or None."""
+    try:
+        for beginning, layout, at in _SIZES:
+            if beginning.match(data):
+                width, height = struct.unpack_from(layout, data, at)
+                return (width & 0x3FFF, height & 0x3FFF) if data[:4] == b"RIFF" else (width, abs(height))
+        at = 2 if data.startswith(b"\xff\xd8") else len(data)
+        while at + 9 < len(data) and data[at] == 0xFF:
+            if 0xC0 <= data[at + 1] <= 0xCF and data[at + 1] not in (0xC4, 0xC8, 0xCC):
+                height, width = struct.unpack_from(">HH", data, at + 5)
+                return width, height
+            at += 2 + max(struct.unpack_from(">H", data, at + 2)[0], 2)
+    except struct.error:
+        return None
+    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8X":
+        return int.from_bytes(data[24:27], "little") + 1, int.from_bytes(data[27:30], "little") + 1
+    if data[:4] == b"RIFF" and data[8:16] == b"WEBPVP8L":
+        bits = int.from_bytes(data[21:25], "little")
+        return (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    svg = _SVG.search(data[:4096])
+    sides = {side: round(float(number)) for side, number in _SVG_SIZE.findall(svg[0])} if svg else {}
+    return (sides[b"width"], sides[b"height"]) if len(sides) == 2 else None
 
 
 # --- source code ----------------------------------------------------------------------------------------------

@@ -20,21 +20,12 @@ from uuid import uuid4
 from lossless.errors import ModelError
 from lossless.model.conversations import Session
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
-from lossless.recall import delegate
+from lossless.recall import delegate, results
 from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
 from lossless.recall.evidence import quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, pair_list, parse_query
-from lossless.recall.results import (
-    ELLIPSIS,
-    TextBudget,
-    find_references,
-    format_span,
-    json_fields,
-    message_header,
-    message_text,
-    parse_reference,
-)
+from lossless.recall.results import ELLIPSIS, TextBudget, find_references, json_fields, parse_reference
 from lossless.recall.scope import Caller, GrepRequest, Scope, require_readable
 
 if TYPE_CHECKING:
@@ -490,11 +481,15 @@ class _ConversationTask:
         truncated = False
         for id_ in wanted:
             if (summary := summaries.get(id_)) and scope.allows(summary.conversation_id):
-                span = format_span(summary.earliest_at, summary.latest_at)
+                span = results.format_span(summary.earliest_at, summary.latest_at)
                 title, text = f"[{summary.id} | {summary.kind} summary | {span}]", summary.content
                 at = summary.earliest_at or summary.created_at
             elif (message := stored.get(id_)) and scope.allows(message.conversation_id):
-                title, at, text = message_header(message), message.created_at, message_text(message.message)
+                title, at, text = (
+                    results.message_header(message),
+                    message.created_at,
+                    results.message_text(message.message),
+                )
             else:
                 continue
             kept = largest.head(text)

@@ -9,6 +9,7 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
@@ -81,10 +82,9 @@ class RecallResult:
     evidence: tuple[Evidence, ...] = ()
     note: str = ""
     max_tokens: int = 2000
-    #: Whether the question is about a course of events: then the evidence is in order of time.
+    #: Whether the question is about a course of events: then the evidence is in order of time. Where it asks how
+    #: something changed, the newest word stands before the rest.
     in_order: bool = False
-    #: How much of it is the newest word, which stands before the rest where something changed.
-    newest: int = 0
 
     def __str__(self) -> str:
         return cut_to_tokens("\n".join(self.lines), self.max_tokens)
@@ -94,11 +94,15 @@ class RecallResult:
         """The evidence in its order, what belongs to one day and one summary together under one heading; in order of
         time, what follows each other.
         """
+        newest = 0
+        if self.in_order:  # where time goes back, the newest ends
+            times = [(item.created_at, item.id) for item in self.evidence]
+            newest = next((n for n, (one, two) in enumerate(pairwise(times), 1) if two < one), 0)
         groups: dict[tuple[int, bool, tuple[int, str, str]], list[str]] = {}
         run = 0
         for number, item in enumerate(self.evidence):
             run += self.in_order and number > 0 and item.place != self.evidence[number - 1].place
-            groups.setdefault((run, number < self.newest, item.place), []).append(evidence_line(item))
+            groups.setdefault((run, number < newest, item.place), []).append(evidence_line(item))
         asked = " ".join(self.question.split())
         lines = [f"Evidence for: {asked if len(asked) <= 200 else asked[:199] + '…'}", *filter(None, [self.note])]
         for (_, is_newest, place), quotes in groups.items():
@@ -244,8 +248,7 @@ def _by_time(found: RecallResult, *, newest_first: bool) -> RecallResult:
     newest = [item for item in items if newest_first and item.place == items[-1].place]
     if newest and len(newest) == len(items):
         newest = items[-1:]
-    rest = [item for item in items if item not in newest]
-    return replace(found, evidence=(*newest, *rest), newest=len(newest) if rest else 0)
+    return replace(found, evidence=(*newest, *(item for item in items if item not in newest)))
 
 
 def _evidence(

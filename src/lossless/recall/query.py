@@ -200,10 +200,7 @@ _EMOJI_RUN = re.compile("[\u200d\u2190-\u2bff\ufe0f\U0001f000-\U0001faff]+")
 _HIRAGANA = re.compile("[\u3041-\u309f]")
 _KANJI_OR_KATAKANA = re.compile("[\u3005-\u3007\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufad9]+|[\u30a0-\u30ff]+")
 _ONE_WORD = re.compile("[\u30a0-\u30ff]+|[\uac00-\ud7a3]+")
-_CHINESE_FUNCTION = re.compile(
-    "为什么|為什麼|什么|什麼|怎么样|怎么|怎麼|怎样|如何|哪里|哪裡|哪个|哪些|多少|是否|是不是|有没有|請問|请问|我们|你们|他们|我們|你們|他們"
-    "|这个|那个|[的了吗嗎呢吧是在和与與我你他她它这那這]"
-)
+_CHINESE_FUNCTION = phrases("Chinese function words", start="", end="")
 
 
 #: A longer question is cut: what it asks for stands at its beginning, or it is a pasted text.

@@ -71,13 +71,18 @@ class TextBudget:
 
 def json_fields(value: object, fields: str) -> dict[str, Any]:
     """Some fields of a value for programs, times as texts: `created_at` as `createdAt`, `tokens=size` as `size`."""
-    return {key: _json_value(get(value)) for key, get in _getters(fields)}
+    keys, read = _reader(fields)
+    return {key: one if type(one) in _PLAIN else _json_value(one) for key, one in zip(keys, read(value), strict=False)}
 
 
 @cache
-def _getters(fields: str) -> list[tuple[str, Callable[[object], object]]]:
-    named = (field.partition("=") for field in fields.split())
-    return [(key or camel_case(name), attrgetter(name)) for name, _, key in named]
+def _reader(fields: str) -> tuple[list[str], Callable[[object], tuple[object, ...]]]:
+    named = [field.partition("=") for field in fields.split()]
+    names = [name for name, _, _ in named]
+    return [key or camel_case(name) for name, _, key in named], attrgetter(*names, "__class__")  # two at least: a tuple
+
+
+_PLAIN = frozenset((str, int, bool, type(None)))
 
 
 def _json_value(value: object) -> object:

@@ -19,30 +19,13 @@ from lossless.model.js_json import storable_text
 from lossless.model.records import SearchPlace
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
-from lossless.recall import rank, scan
+from lossless.recall import rank, results, scan
 from lossless.recall.query import MAX_QUESTION_CHARS, TermFinder, parse_query
-from lossless.recall.results import (
-    NOTHING_FOUND_HINT,
-    SearchHit,
-    SearchResult,
-    SearchStart,
-    best_snippet,
-    snippet_around,
-    start_from_cursor,
-)
+from lossless.recall.results import NOTHING_FOUND_HINT, SearchHit, SearchResult, SearchStart
 from lossless.recall.scan import LiteralPattern, Regex
 from lossless.recall.scope import GrepMode, SearchIn, SortOrder
-from lossless.store.search import (
-    FEW_MATCHES,
-    MAX_UNREAD,
-    WRITE_ERRORS,
-    AnyText,
-    MessageText,
-    SearchScope,
-    build_trigram_index,
-    is_behind,
-    newest_first,
-)
+from lossless.store import search as stored
+from lossless.store.search import FEW_MATCHES, MAX_UNREAD, WRITE_ERRORS, AnyText, MessageText, SearchScope
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -105,7 +88,7 @@ def _find_regex(regex: Regex, seconds: float, text: str) -> Snippet | None:
     """Where a regular expression matches; a text that takes too long does not have it."""
     with suppress(TimeoutError):
         place = regex.find(text, seconds)
-        return None if place is None else snippet_around(text, *place)
+        return None if place is None else results.snippet_around(text, *place)
     return None
 
 
@@ -117,9 +100,9 @@ def _words_in_version(question: str) -> tuple[Callable[[str], Snippet | None], s
 
     def find(text: str) -> Snippet | None:
         if asked and asked <= {spot.term for spot in finder.find(text, 1)}:
-            return best_snippet(text, finder)
+            return results.best_snippet(text, finder)
         place = letters.find(text) if letters.text else None
-        return None if place is None else snippet_around(text, *place)
+        return None if place is None else results.snippet_around(text, *place)
 
     return find, query.match_all if query.asked else None
 
@@ -291,7 +274,7 @@ def grep(
     """
     request = check_request(request)
     archive = archive.within(scope.conversation_ids)
-    start = start_from_cursor(cursor) if isinstance(cursor, str) else cursor
+    start = results.start_from_cursor(cursor) if isinstance(cursor, str) else cursor
     times = (None if end is None else round(end.timestamp() * 1000) for end in (request.since, request.before))
     where = SearchScope(scope.conversation_ids, *times)
     asked = _Search(archive, scope, request, where, start, means or SearchLimits(versions=False))
@@ -385,12 +368,12 @@ def _scan(asked: _Search, pattern: ScanPattern, seconds: float, start: SearchPla
 
 def _build_trigrams(archive: Archive) -> None:
     with suppress(*WRITE_ERRORS):
-        build_trigram_index(archive, _BUILDING_SECONDS)
+        stored.build_trigram_index(archive, _BUILDING_SECONDS)
 
 
 def _hit_of_match(spot: ScanMatch) -> SearchHit:
     source, text, start, end = spot
-    return _hit_of_text(source, 0.0, snippet_around(text, start, end))
+    return _hit_of_text(source, 0.0, results.snippet_around(text, start, end))
 
 
 def _search_by_words(asked: _Search, now: datetime) -> SearchResult:
@@ -461,7 +444,7 @@ def _word_page(words: WordSearch, asked: _Search, letters: LiteralPattern) -> _H
         shown = [(known[hit.id], hit.score) for hit in hits if hit.id in known]
         rest, total = SearchStart(end) if len(ranked) > end else None, sum(bool(hit.matched) for hit in ranked)
     found = [
-        _hit_of_text(text, score, _mark_literal(best_snippet(text.indexed, words.finder, weights), letters))
+        _hit_of_text(text, score, _mark_literal(results.best_snippet(text.indexed, words.finder, weights), letters))
         for text, score in shown
     ]
     return _HitPage(found, [text for text, _ in shown], total, rest, is_any=is_any)
@@ -497,8 +480,8 @@ def _newest_of(
         texts, total = [*texts, *search.summaries(names)], total + number
     texts = [text for text, _ in rank.current_texts(words.archive, texts)]
     unread = (text for what in words.looks_at for text in rank.unindexed_texts(words, what, needed))
-    texts += [text for text in unread if start is None or is_behind(text.place, start)]
-    shown = sorted(texts, key=lambda text: newest_first(text.place))[:limit]
+    texts += [text for text in unread if start is None or stored.is_behind(text.place, start)]
+    shown = sorted(texts, key=lambda text: stored.newest_first(text.place))[:limit]
     return shown, max(len(texts), total) if is_counted else len(shown)
 
 

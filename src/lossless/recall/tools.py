@@ -274,12 +274,17 @@ def call_grep(box: Toolbox, args: Arguments, caller: Caller) -> ToolCallResult:
     return ToolCallResult(str(found), details | {name: text for name, text in more.items() if text})
 
 
-#: What is told of each kind of hit alone.
-_HIT_FIELDS = {"summary": "depth", "message": "seq role summary_id=coveredBy", "file": "name=fileName line offset"}
+#: What is told of each kind of hit.
+_HIT = "id kind=type snippet conversation_id created_at"
+_HIT_FIELDS = {
+    "summary": f"{_HIT} depth",
+    "message": f"{_HIT} seq role summary_id=coveredBy",
+    "file": f"{_HIT} name=fileName line offset",
+}
 
 
 def _hit_details(hit: SearchHit) -> dict[str, Any]:
-    details = json_fields(hit, f"id kind=type snippet conversation_id created_at {_HIT_FIELDS[hit.kind]}")
+    details = json_fields(hit, _HIT_FIELDS[hit.kind])
     if hit.kind == "summary":
         return details | {"kind": "condensed" if hit.depth else "leaf", "summaryId": hit.id}
     return details if hit.version is None else details | {"version": hit.version}
