@@ -56,7 +56,7 @@ SELECT DISTINCT r.value ->> 0
 SELECT DISTINCT m.message_id
   FROM json_each(:pairs) p
  CROSS JOIN messages m INDEXED BY messages_conv_identity_hash_idx
- WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = datetime(p.value ->> 1)
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = p.value ->> 1
    AND m.transcript_entry_id IS NOT NULL;
 
 -- name: newest
