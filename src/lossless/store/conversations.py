@@ -278,10 +278,12 @@ class TranscriptRecords(TableAccess):
 
     def keep_records(self, conversation_id: int, records: Iterable[tuple[str | None, str, JsonObject]]) -> None:
         """Store records that are not messages (id, kind, record), without duplicates."""
+        rows = []
         for id_, kind, record in records:
             packed, digest = pack_record(record)
             key = id_ if id_ is not None and id_.isprintable() else digest
-            self._run("keep_record", (conversation_id, key, storable_text(kind), packed))
+            rows.append((conversation_id, key, storable_text(kind), packed))
+        self._run_many("keep_record", rows)
 
     def records(self, conversation_id: int) -> list[tuple[int, str, JsonObject]]:
         """Records that are not messages: the seq of the message before each, its kind, the original record."""

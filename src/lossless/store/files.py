@@ -11,7 +11,7 @@ from lossless.model.identity import file_ids_in
 from lossless.model.js_json import storable_json
 from lossless.model.messages import StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
-from lossless.model.times import parse_time, state_time
+from lossless.model.times import state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
 from lossless.store.rows import DIGEST_BYTES, PartNotes, decompress_residual, with_notes
 from lossless.store.search import SearchScope
@@ -73,14 +73,14 @@ class LargeFileRows(TableAccess):
         """A page of the files of a scope, newest first, after a position."""
         found = self._newest(where, limit + 1, start)
         rows = tuple(found[:limit])
-        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if (len(found) > limit) else None)
+        return Page(rows, PageStart(state_time(rows[-1].created_at), rows[-1].id) if len(found) > limit else None)
 
     def _newest(
         self, where: SearchScope, limit: int, start: PageStart | None, file_ids: Sequence[str] = ()
     ) -> list[StoredFile]:
-        values = where.values | {"ids": file_ids if file_ids else None, "limit": limit}
-        from_at, from_id = (round(parse_time(start.at).timestamp() * 1000), start.id) if start else (None, None)
-        return self._read(self._column("newest", values | {"from_at": from_at, "from_id": from_id}))
+        behind = {"from_at": start.at if start else None, "from_id": start.id if start else None}
+        values = where.values | behind | {"ids": file_ids or None, "limit": limit}
+        return self._read(self._column("newest", values))
 
     def plain(self, limit: int, conversation_id: int | None = None, but: Iterable[str] = ()) -> list[StoredFile]:
         """Files of prose that no model has described yet, oldest first."""

@@ -293,8 +293,6 @@ class Messages(TableAccess):
     context_run: Sql[[int, int, int], list[TailRow]] = Sql("tail_list", "conversation_id first last")
     #: The visible ones of these messages, in the given order.
     tail_rows: Sql[[int, Sequence[int]], list[TailRow]] = Sql("tail_list", "conversation_id ids")
-    #: Rows with a host's entry id and one of these identities and seconds.
-    twins: Sql[[int, Sequence[tuple[str, datetime]]], list[int]] = Sql("column", "conversation_id pairs")
     #: Record that a producer without entry ids has also sent these rows.
     claim: Sql[[Iterable[int]], None] = Sql("run", "ids")
     #: The newest user message of each conversation that has one.
@@ -376,6 +374,11 @@ class Messages(TableAccess):
             return {}
         found = self._rows(query, conversation_id=conversation_id, ids=ids)
         return {row[0]: known for row, known in zip(found, self._tail_rows([row[1:] for row in found]), strict=True)}
+
+    def twins(self, conversation_id: int, pairs: Sequence[tuple[str, datetime]]) -> list[int]:
+        """Rows with a host's entry id and one of these identities and seconds."""
+        asked = [(identity, row_time(at)) for identity, at in pairs]
+        return self._column("twins", conversation_id=conversation_id, pairs=asked)
 
     def newest_id(self, conversation_id: int) -> int | None:
         return self._value("newest", conversation_id=conversation_id)

@@ -75,12 +75,8 @@ class SearchScope:
 
     @property
     def values(self) -> dict[str, Any]:
-        return {
-            "conversations": self.conversation_ids,
-            "since": self.since,
-            "before": self.before,
-            "base": PASSAGE_BASE,
-        }
+        times = {"since": self.since, "before": self.before}
+        return {"conversations": self.conversation_ids, "base": PASSAGE_BASE, **times}
 
     @property
     def has_times(self) -> bool:

@@ -20,7 +20,7 @@ SELECT file_id FROM (
      WHERE (:conversations IS NULL OR conversation_id IN (SELECT value FROM json_each(:conversations)))
        AND (:ids IS NULL OR file_id IN (SELECT value FROM json_each(:ids))))
  WHERE (:since IS NULL OR at >= :since) AND (:before IS NULL OR at < :before)
-   AND (:from_at IS NULL OR at < :from_at OR (at = :from_at AND file_id > :from_id))
+   AND (:from_at IS NULL OR (-at, file_id) > (-CAST(round(unixepoch(:from_at, 'subsec') * 1000) AS INTEGER), :from_id))
  ORDER BY at DESC, file_id LIMIT :limit;
 
 -- name: totals

@@ -1,4 +1,5 @@
--- Messages. Rows are only added; ids of the host may be set later.
+-- Messages. Rows are only added; ids of the host may be set later. Items of `hidden_items` are numbers and texts: the
+-- unary + lets its index find one of them.
 
 -- name: next_places
 -- The id, seq and context ordinal of the next message of a conversation.
@@ -55,7 +56,7 @@ SELECT DISTINCT r.value ->> 0
 SELECT DISTINCT m.message_id
   FROM json_each(:pairs) p
  CROSS JOIN messages m INDEXED BY messages_conv_identity_hash_idx
- WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = datetime(p.value ->> 1)
+ WHERE m.conversation_id = :conversation_id AND m.identity_hash = p.value ->> 0 AND m.created_at = p.value ->> 1
    AND m.transcript_entry_id IS NOT NULL;
 
 -- name: newest
@@ -84,7 +85,7 @@ SELECT * FROM (SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coales
  WHERE m.conversation_id = :conversation_id
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
+                    WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY m.seq DESC LIMIT :limit)
  ORDER BY seq;
 
@@ -100,7 +101,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  WHERE m.conversation_id = :conversation_id
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id
+                    WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id
                       AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY j.key;
 
@@ -112,7 +113,7 @@ SELECT count(*) FROM (
      WHERE m.conversation_id = :conversation_id
        AND coalesce(x.preamble, 0) = 0
        AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                        WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
+                        WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
      LIMIT :limit);
 
 -- name: run_from
@@ -123,7 +124,7 @@ SELECT m.message_id, x.fingerprint, m.transcript_entry_id, coalesce(x.claimed, 1
  WHERE m.conversation_id = :conversation_id AND m.seq >= :seq
    AND coalesce(x.preamble, 0) = 0
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
+                    WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id AND h.cause IN ('branch', 'superseded', 'removed', 'transient'))
  ORDER BY m.seq;
 
 -- name: stamp_entry

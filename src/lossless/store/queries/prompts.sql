@@ -32,7 +32,7 @@ UPDATE prompt_evidence SET quotes = '[]', tokens = 0, digest = NULL
 -- name: hidden
 -- The messages among these that were removed from the conversation.
 SELECT h.item FROM json_each(:ids) j JOIN messages m ON m.message_id = j.value
-  JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = m.message_id;
+  JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = +m.message_id;
 
 -- name: add_receipt
 INSERT INTO prompt_receipts (conversation_id, at, tokens, capacity, detail)

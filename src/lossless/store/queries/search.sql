@@ -8,7 +8,7 @@ SELECT m.message_id, m.role, m.created_at, m.content FROM message_index i
   JOIN messages m ON m.message_id = i.rowid
  WHERE message_index MATCH :match AND m.conversation_id = :conversation_id AND m.role IN ('user', 'assistant')
    AND NOT EXISTS (SELECT 1 FROM hidden_items h
-                    WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id AND h.cause IN ('branch', 'removed', 'transient'))
+                    WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id AND h.cause IN ('branch', 'removed', 'transient'))
  ORDER BY i.rowid DESC LIMIT :limit;
 
 -- name: mentions
@@ -239,7 +239,7 @@ SELECT * FROM (SELECT message_id, conversation_id, seq, at FROM (
       JOIN messages m ON m.conversation_id = c.value
      WHERE m.role IN ('user', 'assistant') AND m.created_at >= date(:since / 1000 - 86400, 'unixepoch')
        AND m.created_at < date(:before / 1000 + 172800, 'unixepoch')
-       AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = m.conversation_id AND h.item = m.message_id))
+       AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = m.conversation_id AND h.item = +m.message_id))
  WHERE at >= :since AND at < :before
  ORDER BY at DESC, message_id DESC LIMIT :limit) ORDER BY at, message_id;
 

@@ -120,7 +120,7 @@ SELECT t.summary_id, m.message_id,
             ELSE 'added' END,
        m.content
   FROM stale_summaries t JOIN messages m USING (message_id)
-  LEFT JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = m.message_id
+  LEFT JOIN hidden_items h ON h.conversation_id = m.conversation_id AND h.item = +m.message_id
  WHERE t.summary_id IN (SELECT value FROM json_each(:ids)) ORDER BY t.summary_id, m.seq;
 
 -- name: leaf_in_context
@@ -175,5 +175,5 @@ SELECT l.summary_id FROM summary_messages l JOIN summaries s USING (summary_id)
    AND NOT EXISTS (SELECT 1 FROM context_items c WHERE c.conversation_id = :conversation_id AND c.summary_id = s.summary_id)
    AND NOT EXISTS (SELECT 1 FROM summary_parents p WHERE p.parent_summary_id = s.summary_id)
    AND NOT EXISTS (SELECT 1 FROM stale_summaries t WHERE t.summary_id = s.summary_id)
-   AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = :conversation_id AND h.item = s.summary_id)
+   AND NOT EXISTS (SELECT 1 FROM hidden_items h WHERE h.conversation_id = :conversation_id AND h.item = +s.summary_id)
  ORDER BY s.rowid DESC;
