@@ -223,7 +223,7 @@ def parts_beyond_content(parts: list[Part], content: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
+def top_level_reasoning(body: RawObject, role: Role) -> list[Reasoning]:
     """The thinking that some chat providers send next to the content."""
     text = body.get("reasoning_content") if role == "assistant" else None
     return [Reasoning(text)] if isinstance(text, str) and not is_blank_text(text) else []
@@ -232,10 +232,8 @@ def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
 def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]) -> int:
     """The reference's stored count: strings as text, block lists as JSON, plus thinking next to them."""
     content = body.get("content")
-    thinking = body.get("reasoning_content") if role == "assistant" else None
-    extra = 0
-    if isinstance(thinking, str) and not is_blank_text(thinking):
-        extra = estimate_tokens(thinking) + (_REASONING_ONLY_TOKENS if content == [] else 0)
+    extra = sum([estimate_tokens(part.text) for part in top_level_reasoning(body, role)])
+    extra += _REASONING_ONLY_TOKENS if extra and content == [] else 0
     if isinstance(content, str):
         return estimate_tokens(content) + extra
     if not content or not isinstance(content, list | dict):
