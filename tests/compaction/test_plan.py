@@ -77,7 +77,7 @@ class Shape:
                 self.call_ids[n] = frozenset([waiting.pop(0)])
 
     def next(self, policy: CompactionPolicy = POLICY, state: SweepState = OPEN) -> Pass | None:
-        return next_pass(self.items, policy, state, call_ids=self.call_ids)
+        return next_pass(self.items, policy, replace(state, call_ids=self.call_ids))
 
     def show(self, work: Pass | None) -> str:
         """The context with the sources in brackets, and the depth of the new summary."""
@@ -299,7 +299,7 @@ def test_a_fold_that_saves_nothing_is_the_last() -> None:
 def test_a_changed_context_is_planned_again_twice_and_charged() -> None:
     state, items = OPEN, Shape("mmmu").items
     for stopped in (None, None, "stale"):
-        state = after_stale(state, items)
+        state = after_stale(state, items, {})
         assert state.stopped == stopped
     assert (state.passes, state.tokens) == (3, 80)
 
@@ -404,10 +404,10 @@ def test_the_long_single_turn(shape: str, expected: str) -> None:
 def test_a_batch_takes_one_chunk_of_a_turn() -> None:
     sketch, policy = Shape("mmmmu" + "cr" * 8), replace(POLICY, turn_verbatim_count=4)
     state = begin_sweep(sketch.items, policy, measured(sketch.items, 60, policy))
-    batch = leaf_batch(sketch.items, policy, state, 9, call_ids=sketch.call_ids)
+    batch = leaf_batch(sketch.items, policy, replace(state, call_ids=sketch.call_ids), 9)
     assert [(len(work.items), work.within_turn) for work in batch] == [(3, False), (1, False)]
     later = Shape("0u" + "cr" * 8)
-    batch = leaf_batch(later.items, policy, state, 9, call_ids=later.call_ids)
+    batch = leaf_batch(later.items, policy, replace(state, call_ids=later.call_ids), 9)
     assert [(len(work.items), work.within_turn) for work in batch] == [(2, True)]
 
 
@@ -422,8 +422,8 @@ def test_a_turn_of_four_hundred_results_stays_inside_its_budget() -> None:
         decision = measured(context, budget, policy)
         if decision.pressure != "hard":
             continue
-        state = begin_sweep(context, policy, decision)
-        while work := next_pass(context, policy, state, call_ids=sketch.call_ids):
+        state = begin_sweep(context, policy, decision, call_ids=sketch.call_ids)
+        while work := next_pass(context, policy, state):
             made += 1
             context = context_after_fold(context, work, f"sum_{made}", work.target_tokens)
             state = after_pass(state, work, f"sum_{made}", work.target_tokens)

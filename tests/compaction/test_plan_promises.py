@@ -90,10 +90,11 @@ class World:
             policy,
             measured(self.context, budget, policy),
             remembered=self.remembered,
+            call_ids=self.call_ids,
             leaves_until=policy.sweep_target(budget),
         )
         tried = 0
-        while work := next_pass(self.context, policy, state, call_ids=self.call_ids):
+        while work := next_pass(self.context, policy, state):
             self.check(work, policy, state)
             answer = answers[tried % len(answers)]
             tried += 1
@@ -196,8 +197,9 @@ def test_a_batch_keeps_the_same_promises_and_shares_no_source(
     world = World()
     for letter, tokens, reuse in said:
         world.append(letter, tokens, reuse)
-    state = begin_sweep(world.context, policy, measured(world.context, budget, policy))
-    batch = leaf_batch(world.context, policy, state, size, call_ids=world.call_ids)
+    decision = measured(world.context, budget, policy)
+    state = begin_sweep(world.context, policy, decision, call_ids=world.call_ids)
+    batch = leaf_batch(world.context, policy, state, size)
     assert len(batch) <= min(size, policy.max_sweep_iterations)
     for work in batch:
         world.check(work, policy, state)
@@ -214,11 +216,11 @@ def test_leaves_planned_at_once_are_those_planned_one_by_one(
     for letter, tokens, reuse in said:
         world.append(letter, tokens, reuse)
     context: Sequence[ContextItem] = world.context
-    state = begin_sweep(context, policy, measured(context, budget, policy))
-    batch = leaf_batch(context, policy, state, 400, call_ids=world.call_ids, isolated=False)
+    state = begin_sweep(context, policy, measured(context, budget, policy), call_ids=world.call_ids)
+    batch = leaf_batch(context, policy, state, 400, isolated=False)
     for number, planned in enumerate(batch):
         assert wants_leaf(state, policy, 0.0)
-        work = next_pass(context, policy, state, call_ids=world.call_ids)
+        work = next_pass(context, policy, state)
         assert work is not None
         assert (work.items, work.target_tokens, work.within_turn) == (
             planned.items,

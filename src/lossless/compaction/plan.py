@@ -11,8 +11,7 @@ from enum import StrEnum
 from itertools import groupby, islice, pairwise, takewhile
 from math import inf
 from operator import itemgetter
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.context import (
@@ -73,7 +72,6 @@ def summary_chunks(
     yield start, run[1]
 
 
-NO_CALLS: Final[CallIds] = MappingProxyType({})
 #: How often a sweep plans again because the context changed under it.
 MAX_REPLANS = 2
 _RAW = -1
@@ -147,6 +145,8 @@ class SweepState:
     replans: int = 0
     last_leaf: str | None = None
     remembered: Remembered = field(default_factory=dict)
+    #: The tool calls of the context, whose pairs are not parted.
+    call_ids: CallIds = field(default_factory=dict)
     stopped: StopReason | None = None
 
 
@@ -164,6 +164,7 @@ def begin_sweep(
     now: float = 0.0,
     deadline: float = inf,
     remembered: Remembered | None = None,
+    call_ids: CallIds | None = None,
     until: int | None = None,
     leaves_until: int | None = None,
 ) -> SweepState:
@@ -194,6 +195,7 @@ def begin_sweep(
         takes_any=until is not None,
         deadline=min(deadline, now + policy.sweep_deadline_ms / 1000),
         remembered=remembered or {},
+        call_ids=call_ids or {},
     )
 
 
@@ -207,17 +209,12 @@ def stop_reason(state: SweepState, policy: CompactionPolicy, now: float) -> Stop
 
 
 def next_pass(
-    context: Sequence[ContextItem],
-    policy: CompactionPolicy,
-    state: SweepState,
-    *,
-    call_ids: CallIds = NO_CALLS,
-    now: float = 0.0,
+    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, *, now: float = 0.0
 ) -> Pass | None:
     """Pick the next summary to write, or None when the sweep is over or nothing is worth folding."""
     if stop_reason(state, policy, now):
         return None
-    for start, leaf in _leaf_passes(context, policy, state, call_ids):
+    for start, leaf in _leaf_passes(context, policy, state):
         before = _neighbours_before(context, start, None)  # or only the leaf that this sweep made just before
         return replace(leaf, previous=before[-1:] if before and before[-1] == state.last_leaf else before)
     work = _condensed_pass(context, policy, state)
@@ -230,7 +227,6 @@ def leaf_batch(
     state: SweepState,
     size: int,
     *,
-    call_ids: CallIds = NO_CALLS,
     now: float = 0.0,
     isolated: bool = True,
 ) -> tuple[Pass, ...]:
@@ -243,7 +239,7 @@ def leaf_batch(
         return ()
     batch: list[Pass] = []
     space = min(size, policy.max_sweep_iterations - state.passes)
-    for _, work in islice(_leaf_passes(context, policy, state, call_ids), space):
+    for _, work in islice(_leaf_passes(context, policy, state), space):
         if batch and (work.within_turn or _leaves_are_done(state)):
             break
         batch.append(replace(work, batched=isolated and size > 1))
@@ -283,11 +279,11 @@ def after_blank(state: SweepState, work: Pass) -> SweepState:
     return replace(state, remembered={**state.remembered, work.key: "blank"}, last_leaf=None)
 
 
-def after_stale(state: SweepState, context: Sequence[ContextItem]) -> SweepState:
+def after_stale(state: SweepState, context: Sequence[ContextItem], call_ids: CallIds) -> SweepState:
     """The sweep after its sources changed under it: charged, and allowed only so often."""
-    tokens, passes, replans = prompt_tokens(context), state.passes + 1, state.replans + 1
-    stopped: StopReason | None = "stale" if replans > MAX_REPLANS else state.stopped
-    return replace(state, tokens=tokens, passes=passes, replans=replans, last_leaf=None, stopped=stopped)
+    state = replace(state, call_ids=call_ids, tokens=prompt_tokens(context), passes=state.passes + 1, last_leaf=None)
+    stopped: StopReason | None = "stale" if state.replans >= MAX_REPLANS else state.stopped
+    return replace(state, replans=state.replans + 1, stopped=stopped)
 
 
 def context_after_fold(
@@ -309,7 +305,6 @@ def dry_run(
     policy: CompactionPolicy,
     state: SweepState,
     *,
-    call_ids: CallIds = NO_CALLS,
     size_of: Callable[[Pass, str], tuple[int | None, bool]] | None = None,
     limit: int | None = None,
 ) -> tuple[list[Pass], Sequence[ContextItem]]:
@@ -319,7 +314,7 @@ def dry_run(
     it every summary has its expected size.
     """
     planned: list[Pass] = []
-    while len(planned) != limit and (work := next_pass(context, policy, state, call_ids=call_ids)):
+    while len(planned) != limit and (work := next_pass(context, policy, state)):
         summary_id = f"planned-{len(planned) + 1}"
         size, is_blank = size_of(work, summary_id) if size_of else (expected_tokens(work), False)
         if size is None or size >= work.tokens:
@@ -374,13 +369,13 @@ def _tail_start(context: Sequence[ContextItem], policy: CompactionPolicy, cap: i
 
 
 def _leaf_passes(
-    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState, call_ids: CallIds
+    context: Sequence[ContextItem], policy: CompactionPolicy, state: SweepState
 ) -> Iterator[tuple[int, Pass]]:
     """Leaves over messages and where they start, oldest first, each over other messages."""
     if _leaves_are_done(state):
         return
     max_shown = inf if state.leaves_until is None else policy.leaf_most(state.leaves_until, state.budget)
-    cuts = cuts_splitting_pairs(context, call_ids)
+    cuts = cuts_splitting_pairs(context, state.call_ids)
     for depth, first, end, within_turn in _runs(context, policy, state):
         # What is too little for a leaf waits, where messages after it will join it one day.
         may_grow = not state.takes_any and end < len(context) and isinstance(context[end], MessageItem)

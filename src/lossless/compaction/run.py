@@ -10,7 +10,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from math import inf
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
@@ -169,14 +169,14 @@ class CompactionJob:
 
 
 @dataclass(slots=True)
-class _Sweep:
-    """The moving parts of a compaction."""
+class _Sweeper:
+    """A compaction at work, sweep after sweep: how far it is, and what it knows of the context."""
 
-    context: list[ContextItem]
-    call_ids: dict[int, frozenset[str]]
-    state: plan.SweepState
-    #: Of the whole compaction, of which this sweep is a part.
+    job: CompactionJob
+    chain: SweepRounds
     deadline: float
+    context: list[ContextItem] = field(default_factory=list)
+    state: plan.SweepState = field(init=False)
     summary_ids: list[str] = field(default_factory=list)
     #: When what is being summarised was read.
     moment: tuple[int, int] | None = None
@@ -190,6 +190,230 @@ class _Sweep:
     def stored_tokens(self) -> int:
         return token_sum(self.context)
 
+    def run(self, pool: ExtractionPool | None) -> CompactionReport:
+        """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
+        before = self.stored_tokens
+        while True:
+            self.sweep(pool)
+            self.chain = after_round(self.chain, self.state.tokens)
+            if self.job.manual or self.stop not in _GO_ON or not another_round(self.chain, time.monotonic()):
+                break
+            if self.stop == "nothing left" and (self.job.stop_at is None or self.state.stop_at is not None):
+                break
+            self.begin(self.job.stop_at)
+        if self.summary_ids:
+            with self.job.archive.writing():
+                self.job.archive.context.close_gaps(self.job.conversation_id)
+        return self.report(before)
+
+    def report(self, before: int) -> CompactionReport:
+        report = conclude(self.chain, self.stop, len(self.summary_ids), manual=self.job.manual)
+        target = max(1, self.chain.target_tokens - self.chain.overhead)
+        return replace(
+            report,
+            tokens_before=before,
+            tokens_after=self.stored_tokens,
+            summary_ids=tuple(self.summary_ids),
+            calls=self.calls,
+            stop=self.stop,
+            until=self.until,
+            failure=self.failure,
+            why=_why(self.context, target) if not report.ok and report.exhausted else "",
+        )
+
+    def begin(self, stop_at: int | None) -> None:
+        """Read the context, and begin a sweep over it."""
+        job, archive, id_, now = self.job, self.job.archive, self.job.conversation_id, time.monotonic()
+        with archive.reading():
+            self.context, known = archive.context.items(id_), archive.guards.stubborn(id_)
+            call_ids = archive.context.call_ids(id_)
+        how: dict[str, Any] = {"until": stop_at, "leaves_until": job.leaves_until, "deadline": self.deadline}
+        how |= {"remembered": known, "call_ids": call_ids}
+        state = plan.begin_sweep(self.context, job.policy, job.decision, now=now, **how)
+        self.state = replace(state, takes_any=job.is_forced or state.takes_any)
+        if job.leaf_only:
+            self.state = replace(self.state, leaf_only=True, stop_at=None)
+        self.stop = plan.stop_reason(self.state, job.policy, now) or "nothing left"
+
+    def gate(self) -> ArchiveGate:
+        return self.job.summariser.gate(self.job.archive, self.job.conversation_id, self.job.clock)
+
+    def extraction_pool(self) -> AbstractContextManager[ExtractionPool | None]:
+        """Processes to extract with, when there is so much to extract that starting them pays."""
+        size = self.job.summariser.settings.summary_processes or available_cores()
+        if size < 2 or self.state.tokens < self.job.crew_tokens or self.job.asks_model:
+            return nullcontext()
+        rounds = 1 if self.job.manual else self.chain.max_rounds
+        limit = min(self.job.policy.max_sweep_iterations * rounds, len(self.context))
+        policy = replace(self.job.policy, max_sweep_iterations=limit)
+        leaves = plan.leaf_batch(self.context, policy, self.state, limit)
+        tokens = sum(work.tokens for work in leaves)
+        return ExtractionPool(min(size, len(leaves))) if tokens >= self.job.crew_tokens else nullcontext()
+
+    def sweep(self, pool: ExtractionPool | None) -> None:
+        """Passes until none is left or a bound is met; `self.stop` says which.
+
+        A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
+        """
+        gate = replace(self.gate(), is_wanted=self.job.prolong)
+        ask = self.remembering_failures(self.job.summariser.ask(gate)) if self.job.asks_model else None
+        parallel = self.job.summariser.settings.summary_parallelism
+        while batch := self.next(parallel if ask and self.failure is None else None):
+            if not self.job.prolong():
+                self.stop = "stale"
+                break
+            self.moment = self.job.archive.summaries.moment()
+            if (known := self.prepared(batch[0])) is not None:
+                self.publish(batch[0], known)
+            elif self.job.only_prepared:
+                self.stop = "deadline"
+                break
+            elif ask is None or self.failure is not None:
+                self.extract_all(batch, pool)
+            elif (error := self.write_all(batch, ask)) is not None:
+                self.stop = _stop_of(error)
+                self.until = error.until if isinstance(error, GuardOpen) else None
+                self.state = replace(self.state, stopped=self.stop)
+                break
+        else:
+            self.stop = plan.stop_reason(self.state, self.job.policy, time.monotonic()) or "nothing left"
+        self.calls += len(gate.tickets)
+
+    def remembering_failures(self, ask: AskForSummary) -> AskForSummary:
+        def ask_once(prompt: SummaryPrompt, /) -> Completion:
+            try:
+                return ask(prompt)
+            except ModelError as error:
+                if not isinstance(error, ModelBadAnswer):
+                    self.failure = error.code
+                raise
+
+        return ask_once
+
+    def next(self, parallel: int | None) -> tuple[plan.Pass, ...]:
+        """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all."""
+        where, now = (self.context, self.job.policy, self.state), time.monotonic()
+        if parallel != 1:
+            size, is_isolated = parallel or self.job.policy.max_sweep_iterations, parallel is not None
+            if batch := plan.leaf_batch(*where, size, now=now, isolated=is_isolated):
+                return batch
+        work = plan.next_pass(*where, now=now)
+        return () if work is None else (work,)
+
+    def extract_all(self, batch: Sequence[plan.Pass], pool: ExtractionPool | None) -> None:
+        """Extract a batch of summaries, in processes when there are some, and place them one by one.
+
+        When one that is placed changes the plan, the rest is planned again: the outcome is the same as one at a time.
+        """
+        style = self.job.style
+        sources = (read_source(self.job.archive, work, self.job.summariser) for work in batch)
+        written: Iterator[WrittenSummary | None] = (summarise(source, style=style) for source in sources)
+        if pool is not None and len(batch) > 1:
+            written = pool.extracted(sources, style)
+        for work in batch:
+            if work.depth == 0 and not plan.wants_leaf(self.state, self.job.policy, time.monotonic()):
+                break
+            summary = next(written)
+            if summary is not None:
+                summary = replace(summary, failure=self.failure)
+            if not self.place(work, summary):
+                break
+
+    def write_all(self, batch: Sequence[plan.Pass], ask: AskForSummary) -> ModelError | GuardOpen | Stale | None:
+        """Write a batch of summaries, side by side when there are several, and place them.
+
+        Returns the first error; what was written at the same time is in its place all the same.
+        """
+        sources = [read_source(self.job.archive, work, self.job.summariser) for work in batch]
+
+        def write(source: SummarySource) -> WrittenSummary | ModelError | GuardOpen | Stale | None:
+            try:
+                return summarise(source, ask, self.job.style, self.job.on_failure)
+            except (ModelError, GuardOpen, Stale) as error:
+                return error
+
+        if len(sources) == 1:
+            written = [write(sources[0])]
+        else:
+            with ThreadPoolExecutor(len(sources), thread_name_prefix="lossless-summary") as pool:
+                written = list(pool.map(write, sources))
+        failed = None
+        for work, summary in zip(batch, written, strict=True):
+            if isinstance(summary, ModelError | GuardOpen | Stale):
+                failed = failed or summary
+            else:
+                self.place(work, summary)
+        return failed
+
+    def place(self, work: plan.Pass, written: WrittenSummary | None) -> bool:
+        """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
+        if written is None:
+            source = read_source(self.job.archive, work, self.job.summariser)
+            is_blank = not any(part.is_meaningful for part in source.parts)
+            self.state = (plan.after_blank if is_blank else plan.after_unshrinkable)(self.state, work)
+            with self.job.archive.writing():
+                kind = "blank" if is_blank else "unshrinkable"
+                self.job.archive.guards.remember_stubborn(self.job.conversation_id, work.key, kind, self.job.clock())
+        else:
+            new_id = summary_id(written.text, str(uuid4()))
+            new = NewSummary(new_id, work.depth, written.text, written.tokens, written.model, written.file_ids)
+            if not self.fold_in(work, new):
+                return False
+        if self.job.progress:
+            self.job.progress(work, written)
+        return written is not None
+
+    def fold_in(self, work: plan.Pass, new: NewSummary, *, is_stored: bool = False) -> bool:
+        """Fold, and go on from there; False when the context or the lease is another's by now."""
+        archive, id_, since = self.job.archive, self.job.conversation_id, self.moment
+        try:
+            with archive.writing():
+                if not self.job.prolong():
+                    self.state = replace(self.state, stopped="stale")
+                    return False
+                if self.job.is_ahead:
+                    self.store_ahead(work.items, new, since)
+                else:
+                    now, actor = self.job.clock(), self.job.actor
+                    fold(archive, id_, work.items, new, now, actor=actor, since=since, is_stored=is_stored)
+        except Stale:
+            self.context = archive.context.items(id_)
+            self.state = plan.after_stale(self.state, self.context, archive.context.call_ids(id_))
+            return False
+        self.summary_ids.append(new.id)
+        self.go_on(work, new)
+        return True
+
+    def go_on(self, work: plan.Pass, made: NewSummary | Summary) -> None:
+        estimate = budget_tokens(made.content)
+        self.context = list(plan.context_after_fold(self.context, work, made.id, made.tokens, estimate))
+        self.state = plan.after_pass(self.state, work, made.id, made.tokens, estimate)
+
+    def store_ahead(self, sources: Sequence[ContextItem], summary: NewSummary, since: tuple[int, int] | None) -> None:
+        """Store a summary without a place in the context: a sweep would write the same, but for appends in between."""
+        archive, id_, now = self.job.archive, self.job.conversation_id, self.job.clock()
+        size, budget = archive.context_tokens(id_), archive.context_budget(id_)
+        archive.summaries.insert(id_, sources, summary, now)
+        archive.summaries.mark_new(summary.id, sources, since, now)
+        change = ContextChange("prepare", self.job.actor, None, (), (summary.id,), None, size, size)
+        archive.context.log(id_, change, now)
+        archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
+
+    def prepared(self, work: plan.Pass) -> Summary | None:
+        if not self.job.summariser.settings.prepare_summaries or work.depth != 0:
+            return None
+        ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
+        return self.job.archive.summaries.prepared(self.job.conversation_id, ids)
+
+    def publish(self, work: plan.Pass, known: Summary) -> None:
+        if self.job.is_ahead:
+            self.go_on(work, known)
+            return
+        new = NewSummary(known.id, 0, known.content, known.tokens, known.model, known.file_ids)
+        if self.fold_in(work, new, is_stored=True) and self.job.progress:
+            written = WrittenSummary(known.content, "normal", known.tokens, known.model, 0, known.file_ids)
+            self.job.progress(work, written)
+
 
 def compact(job: CompactionJob, chain: SweepRounds | None = None) -> CompactionReport:
     """Run sweeps until the chain, by default to the threshold, is satisfied; one worker at a time for a conversation.
@@ -198,202 +422,27 @@ def compact(job: CompactionJob, chain: SweepRounds | None = None) -> CompactionR
     """
     chain = chain or threshold_rounds(job.decision, job.policy, time.monotonic())
     deadline = chain.deadline if job.seconds is None else min(chain.deadline, time.monotonic() + job.seconds)
-    sweeping = _begin(job, deadline, None if job.is_forced else job.stop_at)
-    first = _next(job, sweeping, 1)
-    if not first or (job.only_prepared and _prepared(job, first[0]) is None):
-        return _concluded(job, after_round(chain, sweeping.state.tokens), sweeping, sweeping.stored_tokens)
+    sweeper = _Sweeper(job, chain, deadline)
+    sweeper.begin(None if job.is_forced else job.stop_at)
+    first = sweeper.next(1)
+    if not first or (job.only_prepared and sweeper.prepared(first[0]) is None):
+        sweeper.chain = after_round(chain, sweeper.state.tokens)
+        return sweeper.report(sweeper.stored_tokens)
     with job.summariser.lease(job.archive, job.conversation_id, job.clock, takes_over=job.takes_over) as prolong:
         if not prolong():
-            return unchanged_report(CompactionReason.BUSY, sweeping.stored_tokens, stop="busy")
-        job = replace(job, prolong=prolong)
+            return unchanged_report(CompactionReason.BUSY, sweeper.stored_tokens, stop="busy")
+        sweeper.job = replace(job, prolong=prolong)
         if job.lifts_spend_limit:
-            _gate(job).reset()
-        with _extraction_pool(job, chain, sweeping) as pool:
-            return _compact(job, chain, sweeping, pool)
-
-
-def _compact(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, pool: ExtractionPool | None) -> CompactionReport:
-    """Sweep after sweep; the first goes on from what was read before the lease, since each fold looks again."""
-    before, deadline = sweeping.stored_tokens, sweeping.deadline
-    while True:
-        _sweep(job, sweeping, pool)
-        chain = after_round(chain, sweeping.state.tokens)
-        if job.manual or sweeping.stop not in _GO_ON or not another_round(chain, time.monotonic()):
-            break
-        if sweeping.stop == "nothing left" and (job.stop_at is None or sweeping.state.stop_at is not None):
-            break
-        again = _begin(job, deadline, job.stop_at)
-        again.summary_ids, again.calls, again.failure = sweeping.summary_ids, sweeping.calls, sweeping.failure
-        sweeping = again
-    if sweeping.summary_ids:
-        with job.archive.writing():
-            job.archive.context.close_gaps(job.conversation_id)
-    return _concluded(job, chain, sweeping, before)
+            sweeper.gate().reset()
+        with sweeper.extraction_pool() as pool:
+            return sweeper.run(pool)
 
 
 def planned_passes(job: CompactionJob) -> list[plan.Pass]:
     """The passes of a compaction's first sweep if every summary has its expected size; nothing is written."""
-    sweeping = _begin(job, inf, None if job.is_forced else job.stop_at)
-    return plan.dry_run(sweeping.context, job.policy, sweeping.state, call_ids=sweeping.call_ids)[0]
-
-
-def _concluded(job: CompactionJob, chain: SweepRounds, sweeping: _Sweep, before: int) -> CompactionReport:
-    report = conclude(chain, sweeping.stop, len(sweeping.summary_ids), manual=job.manual)
-    target = max(1, chain.target_tokens - chain.overhead)
-    return replace(
-        report,
-        tokens_before=before,
-        tokens_after=sweeping.stored_tokens,
-        summary_ids=tuple(sweeping.summary_ids),
-        calls=sweeping.calls,
-        stop=sweeping.stop,
-        until=sweeping.until,
-        failure=sweeping.failure,
-        why=_why(sweeping.context, target) if not report.ok and report.exhausted else "",
-    )
-
-
-def _begin(job: CompactionJob, deadline: float, stop_at: int | None) -> _Sweep:
-    archive, id_ = job.archive, job.conversation_id
-    with archive.reading():
-        context, call_ids = archive.context.items(id_), archive.context.call_ids(id_)
-        remembered = archive.guards.stubborn(id_)
-    now = time.monotonic()
-    state = plan.begin_sweep(
-        context,
-        job.policy,
-        job.decision,
-        now=now,
-        deadline=deadline,
-        remembered=remembered,
-        until=stop_at,
-        leaves_until=job.leaves_until,
-    )
-    state = replace(state, takes_any=job.is_forced or state.takes_any)
-    if job.leaf_only:
-        state = replace(state, leaf_only=True, stop_at=None)
-    return _Sweep(context, call_ids, state, deadline, stop=plan.stop_reason(state, job.policy, now) or "nothing left")
-
-
-def _gate(job: CompactionJob) -> ArchiveGate:
-    return job.summariser.gate(job.archive, job.conversation_id, job.clock)
-
-
-def _extraction_pool(
-    job: CompactionJob, chain: SweepRounds, sweeping: _Sweep
-) -> AbstractContextManager[ExtractionPool | None]:
-    """Processes to extract with, when there is so much to extract that starting them pays."""
-    size = job.summariser.settings.summary_processes or available_cores()
-    if size < 2 or sweeping.state.tokens < job.crew_tokens or job.asks_model:
-        return nullcontext()
-    rounds = 1 if job.manual else chain.max_rounds
-    limit = min(job.policy.max_sweep_iterations * rounds, len(sweeping.context))
-    policy = replace(job.policy, max_sweep_iterations=limit)
-    leaves = plan.leaf_batch(sweeping.context, policy, sweeping.state, limit, call_ids=sweeping.call_ids)
-    tokens = sum(work.tokens for work in leaves)
-    return ExtractionPool(min(size, len(leaves))) if tokens >= job.crew_tokens else nullcontext()
-
-
-def _sweep(job: CompactionJob, sweeping: _Sweep, pool: ExtractionPool | None) -> None:
-    """Passes until none is left or a bound is met; `sweeping.stop` says which.
-
-    A model that cannot be asked is not asked again: the rest is extracted, unless the job wants to hear of it.
-    """
-    gate = replace(_gate(job), is_wanted=job.prolong)
-    ask = _remember_failures(job.summariser.ask(gate), sweeping) if job.asks_model else None
-    parallel = job.summariser.settings.summary_parallelism
-    while batch := _next(job, sweeping, parallel if ask and sweeping.failure is None else None):
-        if not job.prolong():
-            sweeping.stop = "stale"
-            break
-        sweeping.moment = job.archive.summaries.moment()
-        if (known := _prepared(job, batch[0])) is not None:
-            _publish(job, sweeping, batch[0], known)
-        elif job.only_prepared:
-            sweeping.stop = "deadline"
-            break
-        elif ask is None or sweeping.failure is not None:
-            _extract_all(job, sweeping, batch, pool)
-        elif (error := _write_all(job, sweeping, batch, ask)) is not None:
-            sweeping.stop = _stop_of(error)
-            sweeping.until = error.until if isinstance(error, GuardOpen) else None
-            sweeping.state = replace(sweeping.state, stopped=sweeping.stop)
-            break
-    else:
-        sweeping.stop = plan.stop_reason(sweeping.state, job.policy, time.monotonic()) or "nothing left"
-    sweeping.calls += len(gate.tickets)
-
-
-def _remember_failures(ask: AskForSummary, sweeping: _Sweep) -> AskForSummary:
-    def ask_once(prompt: SummaryPrompt, /) -> Completion:
-        try:
-            return ask(prompt)
-        except ModelError as error:
-            if not isinstance(error, ModelBadAnswer):
-                sweeping.failure = error.code
-            raise
-
-    return ask_once
-
-
-def _next(job: CompactionJob, sweeping: _Sweep, parallel: int | None) -> tuple[plan.Pass, ...]:
-    """The next summary to write, or several leaves: `parallel` side by side, or without a model (None) all of them."""
-    where, call_ids, now = (sweeping.context, job.policy, sweeping.state), sweeping.call_ids, time.monotonic()
-    if parallel != 1:
-        size, is_isolated = parallel or job.policy.max_sweep_iterations, parallel is not None
-        if batch := plan.leaf_batch(*where, size, call_ids=call_ids, now=now, isolated=is_isolated):
-            return batch
-    work = plan.next_pass(*where, call_ids=call_ids, now=now)
-    return () if work is None else (work,)
-
-
-def _extract_all(job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], pool: ExtractionPool | None) -> None:
-    """Extract a batch of summaries, in processes when there are some, and place them one by one.
-
-    When one that is placed changes the plan, the rest is planned again: the outcome is the same as one at a time.
-    """
-    style = job.style
-    sources = (read_source(job.archive, work, job.summariser) for work in batch)
-    written: Iterator[WrittenSummary | None] = (summarise(source, style=style) for source in sources)
-    if pool is not None and len(batch) > 1:
-        written = pool.extracted(sources, style)
-    for work in batch:
-        if work.depth == 0 and not plan.wants_leaf(sweeping.state, job.policy, time.monotonic()):
-            break
-        summary = next(written)
-        if summary is not None:
-            summary = replace(summary, failure=sweeping.failure)
-        if not _place(job, sweeping, work, summary):
-            break
-
-
-def _write_all(
-    job: CompactionJob, sweeping: _Sweep, batch: Sequence[plan.Pass], ask: AskForSummary
-) -> ModelError | GuardOpen | Stale | None:
-    """Write a batch of summaries, side by side when there are several, and place them.
-
-    Returns the first error; what was written at the same time is in its place all the same.
-    """
-    sources = [read_source(job.archive, work, job.summariser) for work in batch]
-
-    def write(source: SummarySource) -> WrittenSummary | ModelError | GuardOpen | Stale | None:
-        try:
-            return summarise(source, ask, job.style, job.on_failure)
-        except (ModelError, GuardOpen, Stale) as error:
-            return error
-
-    if len(sources) == 1:
-        written = [write(sources[0])]
-    else:
-        with ThreadPoolExecutor(len(sources), thread_name_prefix="lossless-summary") as pool:
-            written = list(pool.map(write, sources))
-    failed = None
-    for work, summary in zip(batch, written, strict=True):
-        if isinstance(summary, ModelError | GuardOpen | Stale):
-            failed = failed or summary
-        else:
-            _place(job, sweeping, work, summary)
-    return failed
+    sweeper = _Sweeper(job, threshold_rounds(job.decision, job.policy, 0.0), inf)
+    sweeper.begin(None if job.is_forced else job.stop_at)
+    return plan.dry_run(sweeper.context, job.policy, sweeper.state)[0]
 
 
 def read_source(archive: Archive, work: plan.Pass, summariser: Summariser) -> SummarySource:
@@ -408,56 +457,6 @@ def read_source(archive: Archive, work: plan.Pass, summariser: Summariser) -> Su
     sections = tuple(source_summary(summary) for summary in summaries)
     earlier = "\n\n".join(summary.content for summary in previous)
     return SummarySource(lines or sections, work.depth, work.tokens, earlier, work.batched)
-
-
-def _place(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, written: WrittenSummary | None) -> bool:
-    """Put a written summary into the context, or remember that the chunk stays as it is; whether it is in place."""
-    if written is None:
-        source = read_source(job.archive, work, job.summariser)
-        is_blank = not any(part.is_meaningful for part in source.parts)
-        sweeping.state = (plan.after_blank if is_blank else plan.after_unshrinkable)(sweeping.state, work)
-        with job.archive.writing():
-            kind = "blank" if is_blank else "unshrinkable"
-            job.archive.guards.remember_stubborn(job.conversation_id, work.key, kind, job.clock())
-    else:
-        new_id = summary_id(written.text, str(uuid4()))
-        new = NewSummary(new_id, work.depth, written.text, written.tokens, written.model, written.file_ids)
-        if not _fold_in(job, sweeping, work, new):
-            return False
-    if job.progress:
-        job.progress(work, written)
-    return written is not None
-
-
-def _fold_in(
-    job: CompactionJob, sweeping: _Sweep, work: plan.Pass, new: NewSummary, *, is_stored: bool = False
-) -> bool:
-    """Fold, and go on from there; False when the context or the lease is another's by now."""
-    archive, id_, since = job.archive, job.conversation_id, sweeping.moment
-    try:
-        with archive.writing():
-            if not job.prolong():
-                sweeping.state = replace(sweeping.state, stopped="stale")
-                return False
-            if job.is_ahead:
-                _store_ahead(job, work.items, new, since)
-            else:
-                now, actor = job.clock(), job.actor
-                fold(archive, id_, work.items, new, now, actor=actor, since=since, is_stored=is_stored)
-    except Stale:
-        sweeping.context = archive.context.items(id_)
-        sweeping.call_ids = archive.context.call_ids(id_)
-        sweeping.state = plan.after_stale(sweeping.state, sweeping.context)
-        return False
-    sweeping.summary_ids.append(new.id)
-    _go_on(sweeping, work, new)
-    return True
-
-
-def _go_on(sweeping: _Sweep, work: plan.Pass, made: NewSummary | Summary) -> None:
-    estimate = budget_tokens(made.content)
-    sweeping.context = list(plan.context_after_fold(sweeping.context, work, made.id, made.tokens, estimate))
-    sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
 
 
 def fold(
@@ -491,34 +490,6 @@ def fold(
         archive.context.log(conversation_id, change, now)
         budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
-
-
-def _store_ahead(
-    job: CompactionJob, sources: Sequence[ContextItem], summary: NewSummary, since: tuple[int, int] | None
-) -> None:
-    """Store a summary without a place in the context; a sweep would write the same, if only appends come in between."""
-    archive, id_, now = job.archive, job.conversation_id, job.clock()
-    size, budget = archive.context_tokens(id_), archive.context_budget(id_)
-    archive.summaries.insert(id_, sources, summary, now)
-    archive.summaries.mark_new(summary.id, sources, since, now)
-    archive.context.log(id_, ContextChange("prepare", job.actor, None, (), (summary.id,), None, size, size), now)
-    archive.ingest.set_context_tokens(id_, size, max(0, budget - size))
-
-
-def _prepared(job: CompactionJob, work: plan.Pass) -> Summary | None:
-    if not job.summariser.settings.prepare_summaries or work.depth != 0:
-        return None
-    ids = [item.message_id for item in work.items if isinstance(item, MessageItem)]
-    return job.archive.summaries.prepared(job.conversation_id, ids)
-
-
-def _publish(job: CompactionJob, sweeping: _Sweep, work: plan.Pass, known: Summary) -> None:
-    if job.is_ahead:
-        _go_on(sweeping, work, known)
-        return
-    new = NewSummary(known.id, 0, known.content, known.tokens, known.model, known.file_ids)
-    if _fold_in(job, sweeping, work, new, is_stored=True) and job.progress:
-        job.progress(work, WrittenSummary(known.content, "normal", known.tokens, known.model, 0, known.file_ids))
 
 
 def _stop_of(error: ModelError | GuardOpen | Stale) -> StopReason:

@@ -239,7 +239,7 @@ class ArchiveGate(Gate):
             else:
                 return
             failures, open_until = state
-            self.archive.guards.set_breaker(key, failures, open_until, now)
+            self.archive.guards.set_breaker(key, *state, now)
         if ending == "auth" and breaker_needs_notice(state, self.limits):
             rest = f", it rests until {state_time(open_until)}" if open_until else ""
             _log.warning("%s refused its credentials %d times in a row%s", model, failures, rest)

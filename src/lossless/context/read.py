@@ -59,15 +59,12 @@ def restore_turn_payloads(
     found: dict[int, Message | None] = {}
     remaining = capacity // 2
     for stored in reversed(archive.messages.many([id_ for id_ in ordinals if id_ in recipes])):
-        ordinal, message = ordinals[stored.id], None
-        if remaining > 0 or ordinal == items[start].ordinal:
-            message = with_payloads(archive, vault, stored.message, recipes[stored.id])
-        if message is not None and ordinal == items[start].ordinal:
-            message = message if render.estimated_tokens(message) <= capacity else None
-        elif message is not None:
-            remaining -= render.estimated_tokens(message)
-            message = message if remaining >= 0 else None
-        found[ordinal] = message
+        is_users = ordinals[stored.id] == items[start].ordinal
+        room = capacity if is_users else remaining
+        message = with_payloads(archive, vault, stored.message, recipes[stored.id]) if is_users or room > 0 else None
+        size = 0 if message is None else render.estimated_tokens(message)
+        remaining -= 0 if is_users else size
+        found[ordinals[stored.id]] = message if size <= room else None
     return found
 
 
@@ -121,20 +118,15 @@ class ContextSnapshot:
         brief = self.brief
         if brief is None:
             return self.items, ()
-        covered = tuple(
-            item.summary_id
-            for item in self.items
-            if isinstance(item, SummaryItem)
-            and item.summary_id not in self.newcomers
-            and render.brief_covers(
-                brief, self.newest_seqs.get(item.summary_id), self.summaries[item.summary_id].latest_at
-            )
-        )
-        if not covered:
-            return self.items, ()
-        gone = set(covered)
-        kept = tuple(item for item in self.items if not (isinstance(item, SummaryItem) and item.summary_id in gone))
-        return kept, covered
+
+        def is_covered(item: ContextItem) -> bool:
+            if not isinstance(item, SummaryItem) or item.summary_id in self.newcomers:
+                return False
+            latest_at = self.summaries[item.summary_id].latest_at
+            return render.brief_covers(brief, self.newest_seqs.get(item.summary_id), latest_at)
+
+        covered = tuple(item.summary_id for item in self.items if isinstance(item, SummaryItem) and is_covered(item))
+        return tuple(item for item in self.items if not is_covered(item)), covered
 
     def rendered(self, item: ContextItem) -> Message:
         """An item as a message, without its original where that is not needed to choose."""

@@ -662,11 +662,10 @@ _MESSAGE_ID = re.compile(r"msg#(\d+)")
 
 def receipt_detail(receipt: Receipt) -> dict[str, Any]:
     """The stored form of a receipt: ids, sizes and reasons."""
-    left_out = receipt.left_out[:_MAX_LEFT_OUT]
     return {
         "kinds": dict(receipt.tokens_by_kind),
         "included": _in_runs(receipt.included),
-        "left_out": [list(pair) for pair in left_out],
+        "left_out": [list(pair) for pair in receipt.left_out[:_MAX_LEFT_OUT]],
         "evidence": [list(pair) for pair in receipt.evidence],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import is_
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
@@ -83,18 +84,18 @@ def merge(left: RawObject, right: RawObject) -> RawObject | None:
 
 def strict(body: RawObject) -> RawObject:
     """The message with its calls' arguments as text: some servers send objects."""
-    changed: RawObject = {}
-    calls = body.get("tool_calls")
-    if calls and isinstance(calls, list):
-        functions = [call.get("function") for call in calls]
-        texts = [codec.with_text_arguments(one) if isinstance(one, dict) else one for one in functions]
-        if any(text is not one for text, one in zip(texts, functions, strict=True)):
-            pairs = zip(calls, texts, functions, strict=True)
-            changed["tool_calls"] = [call if text is one else call | {"function": text} for call, text, one in pairs]
-    legacy = body.get("function_call")
-    if isinstance(legacy, dict) and (text := codec.with_text_arguments(legacy)) is not legacy:
-        changed["function_call"] = text
-    return body | changed if changed else body
+    made, calls = _strict_function(body, "function_call"), body.get("tool_calls")
+    if isinstance(calls, list):
+        strict_calls = [_strict_function(call, "function") for call in calls]
+        return made if all(map(is_, strict_calls, calls)) else made | {"tool_calls": strict_calls}
+    return made
+
+
+def _strict_function(holder: RawObject, key: str) -> RawObject:
+    """An object with a function call under a key; the same one when its arguments are text."""
+    function = holder.get(key)
+    text = codec.with_text_arguments(function) if isinstance(function, dict) else function
+    return holder if text is function else holder | {key: text}
 
 
 def _tool_message(body: RawObject, text: str, parts: list[Part], tokens: int) -> Message:

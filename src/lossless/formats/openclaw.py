@@ -67,9 +67,7 @@ def _tool_message(body: RawObject, format: str, text: str, blocks: list[Part], t
     failed = body.get("isError") is True or body.get("is_error") is True
     content = body["content"]
     inside = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
-    ids = {
-        found for found in (call_id, *(reading.first_string(block, reading.CALL_ID_KEYS) for block in inside)) if found
-    }
+    ids = {found for one in (body, *inside) if (found := reading.first_string(one, reading.CALL_ID_KEYS))}
     result = ToolResult(
         call_id or next((block.call_id for block in results if block.call_id), None),
         name or next((block.name for block in results if block.name), None),

@@ -188,6 +188,7 @@ def _without_blobs(value: Json, key: str, blobs: list[str]) -> Json:
 #: The serialisation of an empty list of blocks next to thinking, as the reference counts it.
 _REASONING_ONLY_TOKENS = 6
 _STABLE_CALL_ID = re.compile(r"(?:toolu_|call_)[A-Za-z0-9]{12,}")
+_NO_TIMES = (None, None, None)
 
 
 def message_from(
@@ -202,7 +203,8 @@ def message_from(
     stop = body.get("stopReason") or body.get("stop_reason") or body.get("finish_reason")
     says_it_all = tuple(body) == ("role", "content") and body["role"] == role and body["content"] == content
     kept, reason = None if says_it_all else body, stop if isinstance(stop, str) else None
-    written = first_time((body.get("timestamp"), body.get("createdAt"), body.get("created_at")))
+    times = (body.get("timestamp"), body.get("createdAt"), body.get("created_at"))
+    written = None if times == _NO_TIMES else first_time(times)
     return Message(role, content, parts, format, kept, tokens, key, written, identity, reason)
 
 
@@ -223,7 +225,7 @@ def parts_beyond_content(parts: list[Part], content: str) -> tuple[Part, ...]:
     return tuple(parts)
 
 
-def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
+def top_level_reasoning(body: RawObject, role: Role) -> list[Reasoning]:
     """The thinking that some chat providers send next to the content."""
     text = body.get("reasoning_content") if role == "assistant" else None
     return [Reasoning(text)] if isinstance(text, str) and not is_blank_text(text) else []
@@ -232,10 +234,9 @@ def top_level_reasoning(body: RawObject, role: Role) -> list[Part]:
 def content_tokens(body: RawObject, role: Role, text: str, parts: Iterable[Part]) -> int:
     """The reference's stored count: strings as text, block lists as JSON, plus thinking next to them."""
     content = body.get("content")
-    thinking = body.get("reasoning_content") if role == "assistant" else None
     extra = 0
-    if isinstance(thinking, str) and not is_blank_text(thinking):
-        extra = estimate_tokens(thinking) + (_REASONING_ONLY_TOKENS if content == [] else 0)
+    if "reasoning_content" in body and (thinking := top_level_reasoning(body, role)):
+        extra = estimate_tokens(thinking[0].text) + (_REASONING_ONLY_TOKENS if content == [] else 0)
     if isinstance(content, str):
         return estimate_tokens(content) + extra
     if not content or not isinstance(content, list | dict):

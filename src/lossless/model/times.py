@@ -45,10 +45,10 @@ def first_time(values: Iterable[object]) -> datetime | None:
     """The first valid time of these: ISO-8601, or seconds or milliseconds since 1970."""
     for value in values:
         try:
+            if type(value) is int or type(value) is float:  # not a boolean
+                return from_epoch(value)
             if isinstance(value, str):
                 return parse_time(value)
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                return from_epoch(value)
         except (ValueError, OverflowError, OSError):
             continue
     return None

@@ -35,7 +35,7 @@ from lossless.serve.access import (
     SESSION_HEADER,
     TOKEN_HEADER,
 )
-from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, read_body, write_body
+from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, parse_object, read_body, write_body
 from lossless.serve.proxy_sessions import SessionFinder
 
 if TYPE_CHECKING:
@@ -148,13 +148,7 @@ def encode_sse(data: dict[str, Any], *, named: bool) -> bytes:
 
 def _data(raw: bytes) -> dict[str, Any] | None:
     lines = [line[5:].lstrip() for line in raw.splitlines() if line.startswith(b"data:")]
-    if not lines:
-        return None
-    try:
-        data = json.loads(b"\n".join(lines))
-    except (ValueError, RecursionError):
-        return None
-    return data if isinstance(data, dict) else None
+    return parse_object(b"\n".join(lines)) if lines else None
 
 
 #: Says why a request, or its reply, is not stored.
@@ -264,17 +258,13 @@ class RelayResponse(Response):
     async def _whole(self, turn: Turn, answer: httpx2.Response, send: Send) -> bool:
         """A non-streamed reply; false when there is another round."""
         content = await answer.aread()
-        try:
-            reply = json.loads(content)
-        except (ValueError, RecursionError):
-            reply = None
-        if isinstance(reply, dict):
+        if (reply := parse_object(content)) is not None:
             final = await to_thread.run_sync(_taken, turn, reply)
             if final is None:
                 return False
             self._sessions.remember(final.get("id"), turn.keeping.session, final.get("id"))
             if final is not reply:
-                content = json.dumps(final, ensure_ascii=False).encode("utf-8", "backslashreplace")
+                content = write_body(final)
         await self._start(answer, send, is_read=True, length=len(content))
         await _body(send, content, more=False)
         return True

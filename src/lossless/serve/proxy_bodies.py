@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from math import isfinite
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 
@@ -26,15 +26,18 @@ def read_body(content: bytes, encoding: str) -> Raw | None:
     Raises BadInput for an infinite number, which some JSON writers produce.
     """
     data = decompress(content, encoding)
-    if data is None:
-        return None
+    return None if data is None else parse_object(data, parse_float=_number, parse_constant=_number)
+
+
+def parse_object(data: bytes, **how: Any) -> Raw | None:
+    """The object in some bytes of JSON; None for anything else. `how` is for the parser."""
     try:
-        raw = json.loads(data, parse_float=_number, parse_constant=_number)
+        found = json.loads(data, **how)
     except BadInput:
         raise
     except (ValueError, RecursionError):
         return None
-    return raw if isinstance(raw, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def _number(text: str) -> float:

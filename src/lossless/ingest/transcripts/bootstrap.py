@@ -180,8 +180,8 @@ def read_whole(work: TranscriptReading) -> None:
     if survey.first_unknown is not None:
         start = 0 if survey.last_known is None else max(0, survey.first_unknown - _MARGIN)
         length = max((survey.last_known or 0) + 1 - start, min(_stored(work)[0], _MAX_ROWS) + work.chunk)
-        entries = lines.from_message(work.path(), start)
-        if not _store_path(work, lines.take_messages(entries, length), survey, abandoned):
+        entries = work.path()
+        if not _store_path(work, lines.take_messages(entries, start, length), survey, abandoned):
             return
         if survey.known:
             store_rest(work, entries)

@@ -8,7 +8,7 @@ import json
 import re
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from itertools import chain, islice
+from itertools import islice
 from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 from lossless.model.identity import checkpoint_hash
@@ -151,21 +151,14 @@ def entries_of_lane(entries: Iterable[TranscriptLine], lane: str | None) -> Iter
     return (entry for entry in entries if isinstance(entry, BadLine) or entry.lane == lane)
 
 
-def from_message(entries: Iterator[TranscriptLine], place: int) -> Iterator[TranscriptLine]:
-    """The entries from the nth message on, counted from 0."""
-    for entry in entries:
-        if place == 0 and entry.message is not None:
-            return chain((entry,), entries)
-        place -= entry.message is not None
-    return iter(())
-
-
-def take_messages(entries: Iterator[TranscriptLine], count: int) -> list[TranscriptLine]:
+def take_messages(entries: Iterator[TranscriptLine], first: int, count: int) -> list[TranscriptLine]:
+    """The entries from the nth message on, counted from 0, with so many messages; the iterator goes on behind them."""
     taken: list[TranscriptLine] = []
     for entry in entries:
-        taken.append(entry)
-        count -= entry.message is not None
-        if count <= 0:
+        first -= entry.message is not None
+        if first < 0:
+            taken.append(entry)
+        if first <= -count:
             break
     return taken
 

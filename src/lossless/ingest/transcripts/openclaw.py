@@ -24,17 +24,15 @@ def recognises(records: list[dict[str, Any]]) -> bool:
 
 def header(records: list[dict[str, Any]]) -> TranscriptHeader:
     """From the record of type `session`."""
-    for record in records:
-        if record.get("type") == "session":
-            return TranscriptHeader(
-                id=fields.text(record, "id"),
-                version=fields.integer(record, "version"),
-                parent=fields.text(record, "parentSession", "branchedFrom"),
-                started_at=fields.time(record.get("timestamp")),
-                cwd=fields.text(record, "cwd"),
-                title=fields.text(record, "name", "title"),
-            )
-    return TranscriptHeader()
+    head = next((record for record in records if record.get("type") == "session"), {})
+    return TranscriptHeader(
+        id=fields.text(head, "id"),
+        version=fields.integer(head, "version"),
+        parent=fields.text(head, "parentSession", "branchedFrom"),
+        started_at=fields.time(head.get("timestamp")),
+        cwd=fields.text(head, "cwd"),
+        title=fields.text(head, "name", "title"),
+    )
 
 
 def entries(record: dict[str, Any], line: RecordPosition) -> list[TranscriptEntry]:

@@ -136,12 +136,11 @@ def plan_backfill(
     loop = unlimited_compactor(loop, context, how)
     request = CompactionRequest(conversation, loop.settings.default_token_budget)
     policy = first_import_policy(loop.policy(request), single_root=how.single_root)
-    state = plan.begin_sweep(context, policy, loop.evaluate(request))
+    state = plan.begin_sweep(context, policy, loop.evaluate(request), call_ids=_call_ids(archive, context))
     passes: list[Pass] = []
     if how.single_root or budget_sum(context) > loop.settings.bootstrap_max_tokens:
         size_of = partial(_extracted_size, loop, {}) if extracts else None
-        calls = _call_ids(archive, context)
-        passes, context = plan.dry_run(context, policy, state, call_ids=calls, size_of=size_of, limit=limit)
+        passes, context = plan.dry_run(context, policy, state, size_of=size_of, limit=limit)
     is_whole = limit is None or len(passes) < limit
     roots = plan.count_roots(context, policy) if how.single_root and is_whole else None
     return BackfillPlan(conversation, tuple(passes), again, roots)
