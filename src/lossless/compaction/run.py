@@ -19,7 +19,7 @@ from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.chain import BREAKER_GUARD
-from lossless.model.budget import budget_tokens
+from lossless.model.budget import summary_budget_tokens
 from lossless.model.context import (
     MessageItem,
     NewSummary,
@@ -454,7 +454,7 @@ def _fold_in(
 
 
 def _go_on(sweeping: _Sweep, work: plan.Pass, made: NewSummary | Summary) -> None:
-    estimate = budget_tokens(made.content)
+    estimate = summary_budget_tokens(made.content)
     sweeping.context = list(plan.context_after_fold(sweeping.context, work, made.id, made.tokens, estimate))
     sweeping.state = plan.after_pass(sweeping.state, work, made.id, made.tokens, estimate)
 
@@ -488,7 +488,7 @@ def fold(
         after = before - token_sum(sources) + summary.tokens
         change = ContextChange("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
-        budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
+        budget += max(summary.tokens, summary_budget_tokens(summary.content)) - budget_sum(sources)
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 

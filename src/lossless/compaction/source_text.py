@@ -291,7 +291,7 @@ _IMPERATIVE = re.compile(
 _BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 
-#: An ASCII sentence without a sign is no such order: much faster to see than the patterns.
+#: A sentence without a sign is no such order: much faster to see than the patterns.
 _ORDERED = ("instru", "istruzioni", "prompt", "guideline", "directive", "rules", "anweisung", "consignes")
 _ORDERS = (
     *("ignor", "disregard", "forget", "override", "bypass", "overrule", "reveal", "print", "show", "repeat", "output"),
@@ -299,24 +299,33 @@ _ORDERS = (
 )
 _OVERRIDE_SIGNS = ("jail", "anything now", "dan", "mode")
 _BEHAVIOUR_SIGNS = ("are now", "from now on", "from this point", "pretend", "reply", "respond", "answer", "output")
+#: Chinese and Japanese, and the letters that patterns take for an i, an s or a k but `lower` does not.
+_WITHOUT_SIGNS = re.compile("[\u0130\u0131\u017f\u212a\u3040-\u9fff]")
 
 
 def is_override(sentence: str) -> bool:
     """Whether a sentence tells a model to drop its instructions, reveal them or break its rules."""
-    may_be = not sentence.isascii() or _has_any(sentence, _OVERRIDE_SIGNS)
-    may_be = may_be or (_has_any(sentence, _ORDERED) and _has_any(sentence, _ORDERS))
-    return may_be and _OVERRIDE.search(sentence) is not None
+    may_be = _has_any(sentence, _OVERRIDE_SIGNS) or (_has_any(sentence, _ORDERED) and _has_any(sentence, _ORDERS))
+    return (may_be or _may_have_no_sign(sentence)) and _OVERRIDE.search(sentence) is not None
 
 
 def is_directive(sentence: str) -> bool:
     """Whether a sentence is shaped like an order to the model that reads it."""
-    may_be = not sentence.isascii() or _has_any(sentence, _BEHAVIOUR_SIGNS)
+    may_be = _has_any(sentence, _BEHAVIOUR_SIGNS) or _may_have_no_sign(sentence)
     return is_override(sentence) or (may_be and _BEHAVIOUR.search(sentence) is not None)
 
 
 def _has_any(sentence: str, signs: Iterable[str]) -> bool:
     folded = sentence.lower()
-    return any(sign in folded for sign in signs)
+    for sign in signs:  # noqa: SIM110 a generator would take most of the time
+        if sign in folded:
+            return True
+    return False
+
+
+def _may_have_no_sign(sentence: str) -> bool:
+    """Whether a sentence may be an order without a sign; never in ASCII."""
+    return not sentence.isascii() and _WITHOUT_SIGNS.search(sentence) is not None
 
 
 def is_imperative(sentence: str) -> bool:

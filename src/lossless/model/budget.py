@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from binascii import unhexlify
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 from zlib import adler32
@@ -104,6 +105,10 @@ def budget_tokens(text: str) -> int:
         scripts = raw.translate(_BY_SCRIPT, _NOT_FIRST)
         total += sum([_SCRIPTS[chr(script)] * scripts.count(script) for script in set(scripts)])
     return min(max(-(-total // 100), -(-size // _MOST_BYTES)), size)
+
+
+#: The same for a summary, which each step of a fold asks for.
+summary_budget_tokens = lru_cache(maxsize=16)(budget_tokens)
 
 
 def json_budget_tokens(value: Json) -> int:
