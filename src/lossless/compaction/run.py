@@ -19,7 +19,7 @@ from lossless.compaction.source_text import source_message, source_summary
 from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.chain import BREAKER_GUARD
-from lossless.model.budget import budget_tokens
+from lossless.model.budget import summary_budget_tokens
 from lossless.model.context import (
     MessageItem,
     NewSummary,
@@ -385,7 +385,7 @@ class _Sweeper:
         return True
 
     def go_on(self, work: plan.Pass, made: NewSummary | Summary) -> None:
-        estimate = budget_tokens(made.content)
+        estimate = summary_budget_tokens(made.content)
         self.context = list(plan.context_after_fold(self.context, work, made.id, made.tokens, estimate))
         self.state = plan.after_pass(self.state, work, made.id, made.tokens, estimate)
 
@@ -488,7 +488,7 @@ def fold(
         after = before - token_sum(sources) + summary.tokens
         change = ContextChange("fold", actor, None, removed, (summary.id,), ordinal, before, after)
         archive.context.log(conversation_id, change, now)
-        budget += max(summary.tokens, budget_tokens(summary.content)) - budget_sum(sources)
+        budget += max(summary.tokens, summary_budget_tokens(summary.content)) - budget_sum(sources)
         archive.ingest.set_context_tokens(conversation_id, after, max(0, budget - after))
 
 

@@ -255,22 +255,33 @@ _DIRECTIVES = load_patterns(__package__)["directives"]
 _BOUNDARY = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n+")
 
 
+#: Chinese and Japanese, and the letters that patterns take for an i, an s or a k but `lower` does not.
+_WITHOUT_SIGNS = re.compile("[\u0130\u0131\u017f\u212a\u3040-\u9fff]")
+
+
 def is_override(sentence: str) -> bool:
     """Whether a sentence tells a model to drop its instructions, reveal them or break its rules."""
-    may_be = not sentence.isascii() or _has_any(sentence, "override_signs")
-    may_be = may_be or (_has_any(sentence, "ordered") and _has_any(sentence, "orders"))
-    return may_be and _DIRECTIVES["override"].search(sentence) is not None
+    may_be = _has_any(sentence, "override_signs") or (_has_any(sentence, "ordered") and _has_any(sentence, "orders"))
+    return (may_be or _may_have_no_sign(sentence)) and _DIRECTIVES["override"].search(sentence) is not None
 
 
 def is_directive(sentence: str) -> bool:
     """Whether a sentence is shaped like an order to the model that reads it."""
-    may_be = not sentence.isascii() or _has_any(sentence, "behaviour_signs")
+    may_be = _has_any(sentence, "behaviour_signs") or _may_have_no_sign(sentence)
     return is_override(sentence) or (may_be and _DIRECTIVES["behaviour"].search(sentence) is not None)
 
 
 def _has_any(sentence: str, signs: str) -> bool:
     folded = sentence.lower()
-    return any(sign in folded for sign in _DIRECTIVES[signs])
+    for sign in _DIRECTIVES[signs]:  # noqa: SIM110 a generator would take most of the time
+        if sign in folded:
+            return True
+    return False
+
+
+def _may_have_no_sign(sentence: str) -> bool:
+    """Whether a sentence may be an order without a sign; never in ASCII."""
+    return not sentence.isascii() and _WITHOUT_SIGNS.search(sentence) is not None
 
 
 def is_imperative(sentence: str) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -249,7 +249,7 @@ class TranscriptRecords(TableAccess):
 
     def set_checkpoint(self, conversation_id: int, point: Checkpoint, now: datetime) -> None:
         """Record how far a transcript is stored; part of the transaction that stores it."""
-        values = asdict(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": now}
+        values = row_values(point) | {"conversation_id": conversation_id, "lines": point.lines or 0, "now": now}
         if not self._changed("advance", values):
             self._run("set_checkpoint", values)
         self._run("set_state", values)
@@ -261,7 +261,7 @@ class TranscriptRecords(TableAccess):
     def decide(
         self, conversation_id: int, point: Checkpoint, decision: str, reason: str, messages: int, now: datetime
     ) -> None:
-        values = asdict(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
+        values = row_values(point) | {"conversation_id": conversation_id, "decision": decision, "reason": reason}
         self._run("add_epoch", values | {"messages": messages, "now": now})
 
     def settle(self, epoch: TranscriptDecision, decision: str, reason: str, now: datetime) -> None:

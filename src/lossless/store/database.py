@@ -104,6 +104,7 @@ def column_texts(raw: object) -> tuple[str, ...]:
 
 
 _NO_TIME = datetime(1970, 1, 1, tzinfo=UTC)
+_fields = cache(fields)
 
 
 def _spans(text: str) -> tuple[QuoteSpan, ...]:
@@ -130,12 +131,12 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 
 def record_from_row(kind: type[D], row: Sequence[object]) -> D:
     """A value whose fields are the columns of a row, in order; each is converted by its type."""
-    columns = zip(fields(kind), row, strict=True)
+    columns = zip(_fields(kind), row, strict=True)
     return kind(*[_READERS[field.type](raw) if field.type in _READERS else raw for field, raw in columns])
 
 
 def row_values(record: DataclassInstance) -> dict[str, Any]:
-    return {field.name: getattr(record, field.name) for field in fields(record)}
+    return {field.name: getattr(record, field.name) for field in _fields(type(record))}
 
 
 _encode_list = json.JSONEncoder(default=column_text).encode

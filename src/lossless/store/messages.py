@@ -7,7 +7,7 @@ from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
-from lossless.model.budget import budget_tokens, message_budget_tokens
+from lossless.model.budget import message_budget_tokens, summary_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.js_json import storable_text
 from lossless.model.messages import StoredMessage, ToolCall, without_words_digest
@@ -167,7 +167,8 @@ class SearchIndex(TableAccess):
     def put_summary(self, summary_id: str, content: str) -> None:
         """Index a summary, again when it is already indexed."""
         self._run("drop_row_of_summary", summary_id=summary_id)
-        values = {"summary_id": summary_id, "digest": index_digest(content), "budget_tokens": budget_tokens(content)}
+        digest, estimate = index_digest(content), summary_budget_tokens(content)
+        values = {"summary_id": summary_id, "digest": digest, "budget_tokens": estimate}
         self._run("add_summary", (self._rows("add_summary_extras", values)[0][0], content, extra_tokens(content)))
         self._run("forget_context_tokens", summary_id=summary_id)
 
