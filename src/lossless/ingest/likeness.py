@@ -219,6 +219,16 @@ def spelling(message: Message) -> tuple[object, ...] | None:
     return text, *map(_call, message.tool_calls), *_results(message)
 
 
+def reads_same(stored: Message, shown: Message) -> bool:
+    """Whether both are the same as a person reads them: spelled alike, or longer texts with the same words in order."""
+    if (spelled := spelling(shown)) is not None and spelled == spelling(stored):
+        return True
+    words = _words_of(_plain(shown.content))
+    is_long = min(len(stored.content), len(shown.content)) > _SHORT_CHARS and not is_short(shown)
+    has_parts = bool(shown.tool_calls or stored.tool_calls or shown.tool_results or stored.tool_results)
+    return is_long and not has_parts and bool(words) and words == _words_of(_plain(stored.content))
+
+
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
     """Whether the shown message is the stored one shortened, masked or replaced by a host.
 
