@@ -225,16 +225,14 @@ class _Matcher:
         if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
             return False
         there = {row.mark for row in self.stored}
-        is_other = (
-            self.shown[size].role == "tool" and len(self.stored) > size + 1 and not self.pair.is_lesser(size, size)
-        )
-        if is_other and not any(one.mark in there and not one.is_short for one in self.shown[size:]):
+        is_other = self.shown[size].role == "tool" and len(self.stored) > size + 1
+        is_known = any(one.mark in there and not one.is_short for one in self.shown[size:])
+        if is_other and not is_known and not self.pair.is_lesser(size, size):
             return True  # a call like the first with another result, and nothing else
         later, start = range(size + 1, len(self.stored)), len(self.stored) - size
         if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
-            is_new = not self._is_neighbour(size, size, ALIKE) and all(
-                one.mark not in there for one in self.shown[size:]
-            )
+            is_new = all(one.mark not in there for one in self.shown[size:])
+            is_new = is_new and not self._is_neighbour(size, size, ALIKE)
             if is_new and len(self.shown) >= len(self.last or self.stored):
                 return True
             self.ambiguous += size
@@ -299,19 +297,17 @@ class _Matcher:
 
     def _reworded_overlap(self) -> list[tuple[int, int]]:
         """Where the beginning of the window is rows of the last one, each in other words: the longer messages there."""
-        heads = [w for w in range(min(_HEADS, len(self.shown))) if self.shown[w].role in _SPEAKERS]
-        heads = [w for w in heads if not self.shown[w].is_short]
-        rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.stored[s].role in _SPEAKERS]
+        heads = [w for w, one in enumerate(self.shown[:_HEADS]) if one.role in _SPEAKERS and not one.is_short]
+        rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.roles[s] in _SPEAKERS]
         rows = [s for s in rows if not self.pair.is_short(s)]
         scores = {
-            (i, j): self.pair.likeness(w, s)
+            (i, j): score
             for i, w in enumerate(heads)
             for j, s in enumerate(rows)
-            if self.pair.may_be(w, s)
+            if self.pair.may_be(w, s) and (score := self.pair.likeness(w, s)) >= ALIKE
         }
-        alike = {place: score for place, score in scores.items() if score >= ALIKE}
-        pairs = [(i, j) for i, j in best_in_order(alike, len(heads), len(rows))]
-        if sum(alike[place] >= VERY_ALIKE for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
+        pairs = best_in_order(scores, len(heads), len(rows))
+        if sum(scores[place] >= VERY_ALIKE for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
             return []
         found = [(heads[i], rows[j]) for i, j in pairs]
         self.alike.update(w for w, _ in found)
@@ -631,9 +627,12 @@ class _Matcher:
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            likeness = 0.0 if is_short or not is_late else self.pair.likeness(w, s)
+            likeness = self.pair.likeness(w, s) if is_late else 1.0
             is_placed = w - edit == s - row and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
-            if not is_late or likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
+            if is_late and is_short and (likeness < 1.0 or (dict(kept) | self.rows).get(w - 1, s) != s - 1):
+                continue
+            if likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
+                self.ambiguous += is_late and is_short  # the same but for punctuation: the host may continue with it
                 kept.append((w, s))
         return kept
 
@@ -792,9 +791,10 @@ class _Matcher:
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
             self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
-            results = takewhile(lambda w: self.shown[w].role == "tool", range(last_shown, -1, -1))
-            if left and goes_on:  # corrected by the host, or of the same call made again
-                self.ambiguous += sum(self._is_edited(w) and self.shown[w].known is None for w in results)
+            near = takewhile(lambda w: self.shown[w].role == "tool" or self._is_open(w), range(last_shown, -1, -1))
+            results = (w for w in near if self.shown[w].role == "tool" and self.shown[w].known is None)
+            # other results: corrected by the host, or of the same calls made again
+            self.ambiguous += sum(map(self._is_edited, results)) if left and goes_on else 0
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
