@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 ALIKE = 0.5
 #: The minimum score without any other evidence.
 VERY_ALIKE = 0.85
+#: The score of a message with the same words, but for some that were removed or masked; numbers agree.
+SAME = 0.9
 #: So many equal messages in a row are not a coincidence.
 SURE = 3
 #: The maximum number of pairs compared between two anchors; beyond it each message takes the next equal row.
@@ -161,8 +163,8 @@ class _Matcher:
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
             self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
-            found = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
-            self.chain = found or sorted(self.rows.items())
+            pairs = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
+            self.chain = pairs or sorted(self.rows.items())
         for w, s in self.chain:
             if w not in self.cuts:
                 self._pair(w, s)
@@ -306,12 +308,12 @@ class _Matcher:
             for j, s in enumerate(rows)
             if self.pair.may_be(w, s) and (score := self.pair.likeness(w, s)) >= ALIKE
         }
-        pairs = best_in_order(scores, len(heads), len(rows))
-        if sum(scores[place] >= VERY_ALIKE for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
+        weights = {place: score if score >= SAME else score / 4 for place, score in scores.items()}
+        pairs = best_in_order(weights, len(heads), len(rows))
+        if sum(scores[place] >= SAME for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
             return []
-        found = [(heads[i], rows[j]) for i, j in pairs]
-        self.alike.update(w for w, _ in found)
-        return found
+        self.alike.update(heads[i] for i, _ in pairs)
+        return [(heads[i], rows[j]) for i, j in pairs]
 
     def _newest_again(self) -> list[tuple[int, int]]:
         """The newest row alone at the start of what is shown: a very short text, or in a host's frame."""
@@ -364,9 +366,8 @@ class _Matcher:
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
             rest, is_system = self.chain[n:], all(self.shown[w].role == "system" for w in free)
-            is_firm = is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest)
-            anchored_after = bool(rest) and is_firm  # a run of very short texts may be repeats
-            self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
+            is_firm = is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest)  # else repeats
+            self._fill(free, rows, anchored_before=anchored_before, anchored_after=bool(rest) and is_firm)
         self._count_short_end()
 
     def _count_short_end(self) -> None:
@@ -578,10 +579,9 @@ class _Matcher:
         if self.last is not None and not all(s in self.last for _, s in found):
             again = longest_common(shown[turn], [s for s in rows[turn] if s in self.last], self._same)[turn]
             found = again if len(again) == len(found) else found
-        if len(found) < min(len(shown), len(rows)):
-            alike = longest_common(shown[turn], rows[turn], self._reads_same)[turn]
-            found = alike if len(alike) > len(found) else found
-        return found
+        if len(found) == min(len(shown), len(rows)):
+            return found
+        return max(found, longest_common(shown[turn], rows[turn], self._reads_same)[turn], key=len)
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
