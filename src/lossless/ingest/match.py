@@ -551,16 +551,16 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether the last user message or longer answer before both is the same in different words, or very short."""
-        signs = (
-            n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
-        )
-        n = next(signs, 0)
-        if any(self.stored[one].role == "user" for one in range(s - n + 1, s) if n):
-            return False
-        if not n or not self.pair.may_be(w - n, s - n):
-            return not n
-        return self.shown[w - n].is_short or self.pair.likeness(w - n, s - n) >= ALIKE
+        """Whether what was said before both is the same in different words; very short texts that differ say nothing."""
+        behind = s
+        for n in range(1, min(w, s) + 1):
+            if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS:
+                if "user" in self.roles[s - n + 1 : behind] or not self.pair.may_be(w - n, s - n):
+                    return False
+                if self._is_equal(w - n, s - n) or not self.shown[w - n].is_short:
+                    return self.pair.likeness(w - n, s - n) >= ALIKE
+                behind = s - n
+        return True
 
     def _is_behind_abandoned(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
