@@ -110,6 +110,10 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("head cut", 5_000_008_654),
         ("edits and cuts off", 7_000_000_026),
         ("edits and cuts off", 11_000_003_806),
+        ("edits and cuts off", 31_000_001_412),
+        ("edits, sliding", 31_000_005_354),
+        ("edits and cuts off", 31_000_007_460),
+        ("edits, sliding", 32_000_004_346),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

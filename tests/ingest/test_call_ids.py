@@ -84,6 +84,22 @@ def test_a_call_made_again_where_the_rows_end_is_counted(engine: lossless.Engine
     assert (report.stored, report.ambiguous) == (0, 2)
 
 
+def test_another_answer_after_a_call_under_a_new_id_is_counted(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, turn(1, "call_a"))
+    other = {"role": "assistant", "content": "It has nearly a thousand."}
+    report = engine.sync(SESSION, [*turn(1, "call_b", answer=False), other])
+    assert (report.stored, report.ambiguous) == (1, 2)
+
+
+def test_a_result_of_the_same_call_made_again_is_its_own(engine: lossless.Engine) -> None:
+    """Rule: a result moves with its call only, though the old one is shown as a placeholder."""
+    engine.sync(SESSION, window(3, 1))
+    shown = window(3, 2)
+    shown[2]["content"] = "[Old tool result content cleared]"
+    assert engine.sync(SESSION, [*shown, {"role": "user", "content": "Again?"}, *turn(0, "call_x")[1:]]).stored == 4
+    assert context(engine).count("0 lines") == 2
+
+
 def test_a_call_made_again_after_another_message_is_stored(engine: lossless.Engine) -> None:
     engine.sync(SESSION, turn(1, "call_a"))
     without_tools = [body for body in turn(1, "call_a") if body["role"] != "tool" and not body.get("tool_calls")]

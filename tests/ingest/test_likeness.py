@@ -208,6 +208,33 @@ def test_a_call_under_an_id_that_is_used_again_is_told_by_its_arguments() -> Non
     assert score_likeness(one, calling("", "functions.sh:0", '{"cmd": "ls -l"}')) >= ALIKE
 
 
+@pytest.mark.parametrize(
+    ("mine", "theirs", "least"),
+    [
+        ("<context>\na chart\n</context>\n\nGo ahead", "Go ahead\n\nCurrent time: 09:48", 1.0),
+        (
+            "Use these:\n- a chart\n\nQuestion: Where is the pier?",
+            "Use these:\n- tides\n\nQuestion: Where is the pier?",
+            0.9,
+        ),
+        (LONG, LONG[:30] + "... [truncated]", 0.9),
+        ("Anna can't see Piet from her quay", "[NAME] can't see [NAME] from her quay", 0.9),
+        ("Yes", "[NAME].", ALIKE),
+    ],
+)
+def test_frames_and_labels_leave_a_message_alike(mine: str, theirs: str, least: float) -> None:
+    assert score_likeness(message(mine), message(theirs)) >= least
+    assert score_likeness(message(theirs), message(mine)) >= least
+
+
+def test_pieces_with_other_words() -> None:
+    whole = message("Please book two seats for Monday. The children come along, and so does the dog.")
+    parts = [message("Please do book two seats for Monday."), message("The children come, and so does the dog.")]
+    assert is_contained(parts, whole)
+    assert not is_contained(parts[::-1], whole)
+    assert not is_contained([whole, message("And what does it cost?")], whole)
+
+
 def test_merged_split_and_rewritten() -> None:
     parts = [message("first part of it"), message("second part of it")]
     whole = message("first part of it\n\nsecond part of it")

@@ -314,6 +314,78 @@ def test_a_streamed_message_is_one_row(engine: lossless.Engine) -> None:
     assert contents(engine) == ["Tell me a story", words[:end]]
 
 
+# --- hosts that rewrite all that they show --------------------------------------------------------
+
+
+def unpunctuated(text: str) -> str:
+    return "".join(sign for sign in text if sign.isalnum() or sign.isspace()) or text
+
+
+def masked(text: str) -> str:
+    return " ".join("[NAME]" + word[-1:] if word[:1].isupper() else word for word in text.split(" "))
+
+
+HARBOUR = [
+    body
+    for n in range(9)
+    for body in (
+        user(f"What's the name of quay {n * 7}? Anna can't find it on her chart, and it isn't in the book of Piet."),
+        answer("Sure." if n % 3 == 1 else f"Quay {n * 7} is called Elbe {n * 11}; it's behind the house of Marie."),
+    )
+]
+
+
+@pytest.mark.parametrize("size", [6, 99])
+@pytest.mark.parametrize("change", [unpunctuated, masked, str.lower, lambda text: text.replace("'", "&#x27;")])
+def test_a_host_that_rewrites_every_other_window_doubles_nothing(
+    engine: lossless.Engine, change: Callable[[str], str], size: int
+) -> None:
+    """Rule: the longer messages of the last window are known in other words, and so is what is between them."""
+    for end in range(2, 17, 2):
+        window = HARBOUR[max(0, end - size) : end]
+        shown = [one | {"content": change(one["content"])} for one in window] if end % 4 else window
+        assert engine.sync(SESSION, shown).stored == 2
+    assert prompt(engine)[-len(shown) :] == [one["content"] for one in shown]
+    assert len(contents(engine)) == 16
+
+
+def test_a_long_text_that_is_cut_near_its_beginning_is_its_row(engine: lossless.Engine) -> None:
+    long = user(f"Please read the log of the harbour: {'a ship comes in, a ship goes out, ' * 40}and that was all.")
+    engine.sync(SESSION, [long])
+    cut = user(f"{long['content'][:50]}... [truncated]")
+    assert engine.sync(SESSION, [cut, answer("It is a busy harbour.")]).stored == 1
+    assert contents(engine) == [long["content"], "It is a busy harbour."]
+
+
+def test_a_message_that_is_split_and_edited_is_its_row(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, FERRY)
+    pieces = [user("Please do book two seats."), user("The children not come along.")]
+    assert engine.sync(SESSION, [*FERRY[:2], *pieces, *FERRY[3:], user("How long does it take?")]).stored == 1
+
+
+def test_messages_that_are_merged_at_the_beginning_are_their_rows(engine: lossless.Engine) -> None:
+    engine.sync(SESSION, [user("Sure."), user("Go on"), answer("Done."), user("Where is the pier?"), user("ok")])
+    merged = [user("Sure.\n\nGo on"), answer("Done."), user("Where is the pier?\n\nok"), answer("In the north.")]
+    assert engine.sync(SESSION, merged).stored == 1
+
+
+def test_another_result_of_the_same_call_before_another_answer_is_counted(engine: lossless.Engine) -> None:
+    """Rule: the call may have been made again, or its result corrected; content cannot tell."""
+    asked = [user("Where is the log of the last run?"), calls(CALL)]
+    engine.sync(SESSION, [*asked, result(CALL, "two files were found"), answer("There are two of them.")])
+    report = engine.sync(SESSION, [*asked, result(CALL, "nothing in this folder"), answer("I cannot find any.")])
+    assert (report.stored, report.revised, report.ambiguous) == (1, 1, 1)
+    assert prompt(engine)[1:] == ["nothing in this folder", "I cannot find any."]
+
+
+@pytest.mark.parametrize(("word", "open_"), [("no", 1), ("no 7", 0)])
+def test_a_few_words_at_the_seam_of_two_windows_are_counted(engine: lossless.Engine, word: str, open_: int) -> None:
+    """Rule: they may have been said again, unless a number makes them their own."""
+    engine.sync(SESSION, [*TALK, user(word)])
+    report = engine.sync(SESSION, [user(word), *FERRY[1:]])
+    assert (report.stored, report.ambiguous) == (5, open_)
+
+
 # --- faults ---------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import pytest
@@ -128,6 +129,17 @@ def test_a_client_that_writes_old_messages_in_lower_case_has_one_conversation(en
         said.append(user(words(n)))
         shown = [one | {"content": one["content"].lower()} for one in said[:-1]]
         Line(engine).ask([*shown, said[-1]], answer(n))
+        said.append(reply(answer(n)))
+    (texts,) = rows(engine).values()
+    assert len(texts) == 12
+
+
+def test_a_client_that_strips_punctuation_has_one_conversation(engine: lossless.Engine) -> None:
+    said: list[Raw] = []
+    for n in range(6):
+        said.append(user(words(n)))
+        shown = [one | {"content": re.sub(r"[^\w\s]", "", one["content"])} for one in said]
+        Line(engine).ask(shown if n % 2 else said, answer(n))
         said.append(reply(answer(n)))
     (texts,) = rows(engine).values()
     assert len(texts) == 12

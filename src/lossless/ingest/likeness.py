@@ -177,7 +177,8 @@ def score_likeness(stored: Message, shown: Message) -> float:
 def _score_words(stored: Message, shown: Message) -> float:
     begun = stored.content.rstrip("\ufffd")  # a stream may be cut inside a character
     if stored.role == "assistant" and begun and shown.content.startswith(begun):
-        return 1.0 if len(begun) > _SHORT_CHARS else 0.9
+        is_sure = len(begun) > _SHORT_CHARS or _words_of(begun) == _words_of(shown.content)
+        return 1.0 if is_sure else 0.9
     reference = _REFERENCE.search(stored.content)
     if reference and _is_same_but_files(stored, shown, reference.start()):
         return 1.0
@@ -217,6 +218,16 @@ def spelling(message: Message) -> tuple[object, ...] | None:
     if message.role == "system" or has_files or not (text or message.tool_calls):
         return None
     return text, *map(_call, message.tool_calls), *_results(message)
+
+
+def reads_same(stored: Message, shown: Message) -> bool:
+    """Whether both are the same as a person reads them: spelled alike, or longer texts with the same words in order."""
+    if (spelled := spelling(shown)) is not None and spelled == spelling(stored):
+        return True
+    words = _words_of(_plain(shown.content))
+    is_long = min(len(stored.content), len(shown.content)) > _SHORT_CHARS and not is_short(shown)
+    has_parts = bool(shown.tool_calls or stored.tool_calls or shown.tool_results or stored.tool_results)
+    return is_long and not has_parts and bool(words) and words == _words_of(_plain(stored.content))
 
 
 def is_reduction(stored: Message, shown: Message, *, stands_for_several: bool = False) -> bool:
@@ -260,17 +271,17 @@ def is_gap_mark(shown: Message) -> bool:
 def contains_all(shown: Message, rows: Sequence[Message]) -> bool:
     """Whether a message contains the text of all of these, in order."""
     texts = [row.content.strip() for row in rows]
-    return all(texts) and (_follow_in(texts, shown.content) or _are_pieces(texts, shown.content))
+    return all(texts) and (_follow_in(texts, shown.content) or _are_pieces(texts, shown.content, _OF_PIECES))
 
 
 def is_contained(shown: Sequence[Message], row: Message) -> bool:
     """Whether these messages, in order, are the text of another one."""
     texts = [one.content.strip() for one in shown]
     is_most = sum(map(len, texts)) >= _OF_PIECES * len(row.content.strip())
-    return all(texts) and ((is_most and _follow_in(texts, row.content)) or _are_pieces(texts, row.content))
+    return all(texts) and ((is_most and _follow_in(texts, row.content)) or _are_pieces(texts, row.content, _OF_SHORTER))
 
 
-def _are_pieces(texts: Sequence[str], whole: str) -> bool:
+def _are_pieces(texts: Sequence[str], whole: str, least: float) -> bool:
     """Whether texts have nearly all words of another one between them, in order: pieces of it that were edited."""
     size = sum(map(len, texts))
     if all(text in whole for text in texts):
@@ -285,7 +296,7 @@ def _are_pieces(texts: Sequence[str], whole: str) -> bool:
         end = start + scale * len(piece)
         around = words[max(0, round(start) - _SEVERAL) : round(end) + _SEVERAL]
         shared.append(_shared(piece, around))
-        if shared[-1] < _OF_SHORTER * len(piece):
+        if shared[-1] < least * len(piece):
             return False
         start = end
     enough = _OF_PIECES * len(words)
@@ -409,7 +420,9 @@ def _end_likeness(mine: str, theirs: str) -> float:
     if not is_framed or len(both[0][-1].split()) < 2:
         return 0.0
     question = _LABEL_BEFORE.match(both[0][-1])
-    return 0.9 if question and len(both[0][-1]) - question.end() > _SHORT_CHARS else 0.5
+    if question is None:
+        return 0.5
+    return 0.9 if len(both[0][-1]) - question.end() > _SHORT_CHARS else 0.6
 
 
 def _shared(first: Sequence[object], second: Sequence[object]) -> int:

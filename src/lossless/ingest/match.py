@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 ALIKE = 0.5
 #: The minimum score without any other evidence.
 VERY_ALIKE = 0.85
+#: The score of a message with the same words, but for some that were removed or masked; numbers agree.
+SAME = 0.9
 #: So many equal messages in a row are not a coincidence.
 SURE = 3
 #: The maximum number of pairs compared between two anchors; beyond it each message takes the next equal row.
@@ -161,8 +163,8 @@ class _Matcher:
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
             self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
-            found = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
-            self.chain = found or sorted(self.rows.items())
+            pairs = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
+            self.chain = pairs or sorted(self.rows.items())
         for w, s in self.chain:
             if w not in self.cuts:
                 self._pair(w, s)
@@ -225,16 +227,14 @@ class _Matcher:
         if not 0 < size < min(SURE, len(self.shown)) or not all(self._is_open(w) for w in range(size)):
             return False
         there = {row.mark for row in self.stored}
-        is_other = (
-            self.shown[size].role == "tool" and len(self.stored) > size + 1 and not self.pair.is_lesser(size, size)
-        )
-        if is_other and not any(one.mark in there and not one.is_short for one in self.shown[size:]):
+        is_other = self.shown[size].role == "tool" and len(self.stored) > size + 1
+        is_known = any(one.mark in there and not one.is_short for one in self.shown[size:])
+        if is_other and not is_known and not self.pair.is_lesser(size, size):
             return True  # a call like the first with another result, and nothing else
         later, start = range(size + 1, len(self.stored)), len(self.stored) - size
         if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
-            is_new = not self._is_neighbour(size, size, ALIKE) and all(
-                one.mark not in there for one in self.shown[size:]
-            )
+            is_new = all(one.mark not in there for one in self.shown[size:])
+            is_new = is_new and not self._is_neighbour(size, size, ALIKE)
             if is_new and len(self.shown) >= len(self.last or self.stored):
                 return True
             self.ambiguous += size
@@ -299,23 +299,21 @@ class _Matcher:
 
     def _reworded_overlap(self) -> list[tuple[int, int]]:
         """Where the beginning of the window is rows of the last one, each in other words: the longer messages there."""
-        heads = [w for w in range(min(_HEADS, len(self.shown))) if self.shown[w].role in _SPEAKERS]
-        heads = [w for w in heads if not self.shown[w].is_short]
-        rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.stored[s].role in _SPEAKERS]
+        heads = [w for w, one in enumerate(self.shown[:_HEADS]) if one.role in _SPEAKERS and not one.is_short]
+        rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.roles[s] in _SPEAKERS]
         rows = [s for s in rows if not self.pair.is_short(s)]
         scores = {
-            (i, j): self.pair.likeness(w, s)
+            (i, j): score
             for i, w in enumerate(heads)
             for j, s in enumerate(rows)
-            if self.pair.may_be(w, s)
+            if self.pair.may_be(w, s) and (score := self.pair.likeness(w, s)) >= ALIKE
         }
-        alike = {place: score for place, score in scores.items() if score >= ALIKE}
-        pairs = [(i, j) for i, j in best_in_order(alike, len(heads), len(rows))]
-        if sum(alike[place] >= VERY_ALIKE for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
+        weights = {place: score if score >= SAME else score / 4 for place, score in scores.items()}
+        pairs = best_in_order(weights, len(heads), len(rows))
+        if sum(scores[place] >= SAME for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
             return []
-        found = [(heads[i], rows[j]) for i, j in pairs]
-        self.alike.update(w for w, _ in found)
-        return found
+        self.alike.update(heads[i] for i, _ in pairs)
+        return [(heads[i], rows[j]) for i, j in pairs]
 
     def _newest_again(self) -> list[tuple[int, int]]:
         """The newest row alone at the start of what is shown: a very short text, or in a host's frame."""
@@ -368,9 +366,8 @@ class _Matcher:
             free = [one for one in range(w + 1, next_w) if one not in self.rows]
             rows = [one for one in range(s + 1, next_s) if one not in self.taken]
             rest, is_system = self.chain[n:], all(self.shown[w].role == "system" for w in free)
-            is_firm = is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest)
-            anchored_after = bool(rest) and is_firm  # a run of very short texts may be repeats
-            self._fill(free, rows, anchored_before=anchored_before, anchored_after=anchored_after)
+            is_firm = is_system or len(rest) >= SURE or not all(self._is_open(w) for w, _ in rest)  # else repeats
+            self._fill(free, rows, anchored_before=anchored_before, anchored_after=bool(rest) and is_firm)
         self._count_short_end()
 
     def _count_short_end(self) -> None:
@@ -554,16 +551,16 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether the last user message or longer answer before both is the same in different words, or very short."""
-        signs = (
-            n for n in range(1, min(w, s) + 1) if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS
-        )
-        n = next(signs, 0)
-        if any(self.stored[one].role == "user" for one in range(s - n + 1, s) if n):
-            return False
-        if not n or not self.pair.may_be(w - n, s - n):
-            return not n
-        return self.shown[w - n].is_short or self.pair.likeness(w - n, s - n) >= ALIKE
+        """Whether what was said before both is the same in different words; very short texts that differ say nothing."""
+        behind = s
+        for n in range(1, min(w, s) + 1):
+            if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS:
+                if "user" in self.roles[s - n + 1 : behind] or not self.pair.may_be(w - n, s - n):
+                    return False
+                if self._is_equal(w - n, s - n) or not self.shown[w - n].is_short:
+                    return self.pair.likeness(w - n, s - n) >= ALIKE
+                behind = s - n
+        return True
 
     def _is_behind_abandoned(self, w: int, found: Collection[int]) -> bool:
         """Whether the last longer message before it is not a row, and had left the context."""
@@ -582,10 +579,9 @@ class _Matcher:
         if self.last is not None and not all(s in self.last for _, s in found):
             again = longest_common(shown[turn], [s for s in rows[turn] if s in self.last], self._same)[turn]
             found = again if len(again) == len(found) else found
-        if len(found) < min(len(shown), len(rows)):
-            alike = longest_common(shown[turn], rows[turn], self._reads_same)[turn]
-            found = alike if len(alike) > len(found) else found
-        return found
+        if len(found) == min(len(shown), len(rows)):
+            return found
+        return max(found, longest_common(shown[turn], rows[turn], self._reads_same)[turn], key=len)
 
     def _same(self, w: int, s: int) -> bool:
         return self.shown[w].mark == self.stored[s].mark and self.pair.may_be(w, s)
@@ -631,9 +627,12 @@ class _Matcher:
             is_late = is_late and (row != s - 1 or (is_short and self._is_reworded(edit, row)))
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
-            likeness = 0.0 if is_short or not is_late else self.pair.likeness(w, s)
+            likeness = self.pair.likeness(w, s) if is_late else 1.0
             is_placed = w - edit == s - row and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
-            if not is_late or likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
+            if is_late and is_short and (likeness < 1.0 or (dict(kept) | self.rows).get(w - 1, s) != s - 1):
+                continue
+            if likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
+                self.ambiguous += is_late and is_short  # the same but for punctuation: the host may continue with it
                 kept.append((w, s))
         return kept
 
@@ -792,9 +791,10 @@ class _Matcher:
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
             self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
-            results = takewhile(lambda w: self.shown[w].role == "tool", range(last_shown, -1, -1))
-            if left and goes_on:  # corrected by the host, or of the same call made again
-                self.ambiguous += sum(self._is_edited(w) and self.shown[w].known is None for w in results)
+            near = takewhile(lambda w: self.shown[w].role == "tool" or self._is_open(w), range(last_shown, -1, -1))
+            results = (w for w in near if self.shown[w].role == "tool" and self.shown[w].known is None)
+            # other results: corrected by the host, or of the same calls made again
+            self.ambiguous += sum(map(self._is_edited, results)) if left and goes_on else 0
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)

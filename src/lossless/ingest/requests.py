@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from lossless import formats
 from lossless.errors import BadMessage
 from lossless.ingest import events as incoming
-from lossless.ingest.likeness import is_short, score_likeness, spelling, undecorated
+from lossless.ingest.likeness import is_short, reads_same, score_likeness, undecorated
 from lossless.ingest.match import ALIKE, SURE
 from lossless.ingest.sequences import overlap
 from lossless.ingest.window import count_system_head, in_context_order, plan_aligned, split_prints, window_prints
@@ -281,9 +281,8 @@ def match_history(archive: Archive, conversation_id: int, request: RequestHistor
 
 
 def _reads_same(archive: Archive, row: int | None, event: Event) -> bool:
-    """Whether a message is a row with other spaces, case or typesetting."""
-    spelled = spelling(event.message)
-    return spelled is not None and row is not None and spelled == spelling(archive.messages.get(row).message)
+    """Whether a message is a row with other spaces, case, punctuation or typesetting."""
+    return row is not None and reads_same(archive.messages.get(row).message, event.message)
 
 
 def _ends_with(archive: Archive, row: int, event: Event, cuts: Sequence[tuple[int, Event]]) -> bool:

@@ -197,7 +197,9 @@ def _with_stored_calls(
     comparer = RowComparer(archive, shown, there, in_use, dict(enumerate(named)))
     places = plan_window(shown, there, comparer, lambda: (), lambda _, __: False).places
     order = {row.id: n for n, row in enumerate(rows)}
-    repeats = _shown_again([None if id_ is None else order.get(id_) for id_ in places], shown, rows)
+    repeats = _shown_again(
+        [None if id_ is None else order.get(id_) for id_ in places], shown, rows, follows=stored.follows
+    )
     if repeats is None:
         return events, 0
     renamed: dict[str, str] = {}
@@ -230,14 +232,17 @@ def _may_have_new_ids(archive: Archive, conversation_id: int, events: Sequence[E
     return any(archive.messages.seqs_of_identity(conversation_id, event.identity, 1) for event in results)
 
 
-def _shown_again(places: Sequence[int | None], shown: Sequence[Event], rows: Sequence[TailRow]) -> int | None:
+def _shown_again(
+    places: Sequence[int | None], shown: Sequence[Event], rows: Sequence[TailRow], *, follows: bool
+) -> int | None:
     """How many calls and results of a window may be repeats; None if the window does not show rounds again.
 
     It does where what follows a result in it is also what follows it in the rows, or where the rows end. So it does
-    where a round follows the same longer message as its rows: the answer to it may be another one.
+    where a round follows the same longer message as its rows: the answer to it may be another one. With `follows`, an
+    equal message precedes both.
     """
     end = max((n + 1 for n, row in enumerate(rows) if row.role != "system"), default=0)  # reminders come and go
-    found, size, is_led = None, 0, False
+    found, size, is_led = None, 0, follows and places[:1] == [0] and not likeness.is_short(shown[0].message)
     for n, (place, event) in enumerate(zip(places, shown, strict=True)):
         before = shown[n - 1] if n else None
         is_next = before is not None and place is not None and places[n - 1] == place - 1
@@ -247,7 +252,8 @@ def _shown_again(places: Sequence[int | None], shown: Sequence[Event], rows: Seq
             size, is_led = 0, False
             continue
         if not size and is_next and before:
-            is_led = before.fingerprint == rows[place - 1].fingerprint and not likeness.is_short(before.message)
+            is_led = before.fingerprint == rows[place - 1].fingerprint
+            is_led = is_led and not all(map(likeness.is_short, (before.message, event.message)))
         size = size + 1 if is_next else 1
         if place == end - 1 or (is_led and event.message.tool_results):
             found = size if event.entry_id is None else 0
