@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ArchiveError, BadInput, LosslessError, NotFound
-from lossless.maintenance.browse import Browse
+from lossless.maintenance.browse import Browse, SessionStatus
 from lossless.maintenance.engine_parts import (
     BackgroundWorker,
     EngineParts,
@@ -22,7 +23,7 @@ from lossless.maintenance.engine_parts import (
     model_name,
 )
 from lossless.maintenance.transcripts import HostTranscripts
-from lossless.model.conversations import Conversation, SessionRef, as_session
+from lossless.model.conversations import Conversation, Session, SessionRef, as_session
 from lossless.model.js_json import is_encodable
 from lossless.model.messages import MessageLike, ModelIdentity
 from lossless.settings import Settings
@@ -31,7 +32,6 @@ from lossless.store.archive import Archive
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lossless.compaction.compactor import Compactor, TurnOutcome
     from lossless.compaction.plan import Pass
@@ -46,13 +46,11 @@ if TYPE_CHECKING:
     from lossless.llm.completion import Complete, Prompt
     from lossless.maintenance.admin import Admin
     from lossless.maintenance.backup import Backup
-    from lossless.maintenance.browse import SessionStatus
     from lossless.maintenance.prompts import EvidenceMemory
     from lossless.maintenance.rotate import RotateReport, Rotation
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.maintenance.surgery.group import Surgery
     from lossless.maintenance.verify import Verification
-    from lossless.model.conversations import Session
     from lossless.model.records import PromptRecord
     from lossless.recall.describe import Description
     from lossless.recall.evidence import RecallResult, RecentResult

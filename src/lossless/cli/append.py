@@ -7,6 +7,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -31,8 +32,6 @@ from lossless.model.paths import file_size
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from lossless.engine import Engine
     from lossless.model.records import QuarantinedConversation, TranscriptDecision
 

@@ -7,8 +7,10 @@ from __future__ import annotations
 import errno
 import re
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
+from datetime import datetime
 from html import escape
 from itertools import pairwise
 from pathlib import Path
@@ -26,9 +28,6 @@ from lossless.transfer.files import check_free, resolve_target, writing_file
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.cli.options import ConversationTarget
     from lossless.model.records import SummaryShape
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import os.path
 import sys
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, wraps
 from importlib import import_module
@@ -17,7 +18,6 @@ from lossless import __version__
 from lossless.cli import failures
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from click.shell_completion import CompletionItem

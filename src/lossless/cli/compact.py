@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import sys
 import time
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -30,13 +31,12 @@ from lossless.errors import ArchiveLocked
 from lossless.llm.completion import format_total
 from lossless.maintenance.surgery.backfill import BackfillOptions, BackfillPlan, backfill_history, plan_backfill
 from lossless.model.context import EXTRACTIVE_MODEL, MessageItem, SummaryItem
-from lossless.model.records import DailyCalls, DailyFolds
+from lossless.model.records import DailyCalls, DailyFolds, ModelSpend, TokensSaved
 from lossless.model.times import parse_time
 from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from lossless.cli.options import ConversationTarget
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.maintenance.surgery.common import OperationReport
     from lossless.model.conversations import Conversation
-    from lossless.model.records import ModelSpend, TokensSaved
     from lossless.settings import Settings
 
 

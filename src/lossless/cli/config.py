@@ -26,7 +26,7 @@ from lossless.llm.completion import Prompt, archive_price, format_cost, list_pri
 from lossless.llm.credentials import key_variables
 from lossless.llm.providers import COMMAND_PROVIDER, PROVIDER_URLS, is_llm_installed
 from lossless.model.context import EXTRACTIVE_MODEL
-from lossless.settings import SETTINGS, to_config
+from lossless.settings import SETTINGS, Settings, to_config
 from lossless.settings.load import (
     ProcessEnvironment,
     closest_name,
@@ -40,7 +40,6 @@ from lossless.settings.setting import is_time_zone, mask_passwords
 from lossless.settings.write import read_plain, remove_value, set_value
 
 if TYPE_CHECKING:
-    from lossless.settings import Settings
     from lossless.settings.model_rules import ModelCandidate
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +27,6 @@ from lossless.tui.reads import titles
 from lossless.tui.text import format_bytes, plural, shorten_middle
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.text import Text
 
     from lossless.engine import Engine

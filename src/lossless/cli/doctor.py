@@ -5,6 +5,7 @@ what can be derived.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
@@ -25,8 +26,6 @@ from lossless.maintenance.repair import ALL_FILTERS, CLEAN_FILTERS, describe_clo
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lossless.engine import Engine
     from lossless.maintenance.verify import Verification
 

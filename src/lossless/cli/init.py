@@ -8,6 +8,7 @@ import re
 import shlex
 import sys
 from collections import Counter
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from importlib import import_module
@@ -27,8 +28,6 @@ from lossless.settings.load import ProcessEnvironment
 from lossless.tui.text import format_bytes, home_path, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
-
     from lossless.engine import Engine
     from lossless.hosts.config_files import FileEdit
     from lossless.hosts.hook_config import HostCommands

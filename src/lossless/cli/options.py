@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import signal
 import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -19,17 +20,14 @@ import click
 from lossless.cli import failures
 from lossless.cli.commands import F, Invocation, text_type
 from lossless.cli.failures import printable
-from lossless.cli.screen import preview, to_json
+from lossless.cli.screen import Data, preview, to_json
 from lossless.model import records
 from lossless.model.conversations import Conversation, Session
 from lossless.model.times import state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from click.shell_completion import CompletionItem
 
-    from lossless.cli.screen import Data
     from lossless.engine import Engine
     from lossless.maintenance.surgery.common import OperationReport
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +23,6 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lossless.cli.options import ConversationTarget
     from lossless.engine import Engine
     from lossless.recall.results import SearchHit

@@ -6,16 +6,13 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator
 
 import click
 
 from lossless.cli.commands import GLOBAL_OPTIONS, read_text, sections
 from lossless.cli.main import OLD_SPELLINGS, cli
 from lossless.settings.page import write_page
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 
 def lines_for_help(command: str) -> Iterator[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -34,8 +35,6 @@ from lossless.model.times import parse_time
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.cli.options import ConversationTarget, Paging
     from lossless.maintenance.backup import Backup
     from lossless.maintenance.forget import ForgetChanges, ForgetReport

@@ -9,6 +9,7 @@ import dataclasses
 import json
 import re
 import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import zip_longest
@@ -25,8 +26,6 @@ from lossless.settings.setting import camel_case
 from lossless.tui.text import format_bytes, plural, share_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
     from _typeshed import DataclassInstance
     from rich.console import Console, JustifyMethod
     from rich.text import Text

@@ -12,11 +12,10 @@ import click
 
 from lossless.cli import failures, options
 from lossless.cli.commands import Invocation, command
-from lossless.cli.screen import pick_json
+from lossless.cli.screen import Data, Screen, pick_json
 from lossless.serve.access import ANTHROPIC_URL, OPENAI_URL, Access, listen, load_proxy_token
 
 if TYPE_CHECKING:
-    from lossless.cli.screen import Data, Screen
     from lossless.engine import Engine
     from lossless.serve.proxy import ProxyOptions
 

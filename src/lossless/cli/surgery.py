@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
@@ -34,8 +35,6 @@ from lossless.model.times import parse_time
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lossless.engine import Engine
     from lossless.maintenance.surgery.focus import FocusStatus
     from lossless.maintenance.surgery.group import OperationPlan

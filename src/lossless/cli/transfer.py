@@ -6,7 +6,9 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from stat import S_ISDIR
@@ -19,7 +21,7 @@ from lossless.cli.append import PRUNED, again_option
 from lossless.cli.commands import Command, F, Group, Invocation, command, text_type
 from lossless.cli.options import ConversationTarget
 from lossless.cli.screen import Data, Screen, pick_json, session_name, styled, to_json
-from lossless.engine import open_engine
+from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput, LosslessError
 from lossless.ingest.transcripts.reading import detect_kind, detect_other_kind
 from lossless.ingest.transcripts.records import is_sqlite
@@ -35,10 +37,6 @@ from lossless.transfer.transcripts import TRANSCRIPT_KINDS, ImportOutcome, find_
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import datetime
-
-    from lossless.engine import Engine
     from lossless.transfer.pages import PageFormat
 
 

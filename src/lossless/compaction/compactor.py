@@ -5,40 +5,42 @@ counts, compaction after a turn, and pending compactions.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
+from datetime import datetime
 from math import ceil
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from lossless.compaction import run
-from lossless.compaction.plan import CompactionDecision, CompactionReason, evaluate, recovery_rounds, schedule_sweep
+from lossless.compaction import plan, run
+from lossless.compaction.plan import (
+    CompactionDecision,
+    CompactionReason,
+    SweepRounds,
+    evaluate,
+    recovery_rounds,
+    schedule_sweep,
+)
 from lossless.compaction.summarise import (
     DEFAULT_LEAF_TARGET,
     MIN_CONDENSED_TARGET,
     MIN_LEAF_TARGET,
+    WrittenSummary,
     condensed_target,
     leaf_target,
 )
-from lossless.compaction.summariser import lease_name
+from lossless.compaction.summariser import Summariser, lease_name
 from lossless.llm.calibration import Calibration, observe_count, safety_factor
 from lossless.llm.response import read_usage
 from lossless.model.budget import TAIL_SHARE, BudgetMemory, HistoryBudget, choose_budget, learn_frame
 from lossless.model.context import PAST_RESULT_SHARE, framed_tokens, shown_tokens
 from lossless.model.records import CompactionDebt, ThresholdSource
 from lossless.model.times import parse_time
-from lossless.settings.model_rules import choose_override
+from lossless.settings.model_rules import ContextThresholdOverride, choose_override
 from lossless.store.state import MAX_SWEEP_TIME, CacheObservation
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-    from datetime import datetime
-
-    from lossless.compaction import plan
-    from lossless.compaction.plan import SweepRounds
-    from lossless.compaction.summarise import WrittenSummary
-    from lossless.compaction.summariser import Summariser
     from lossless.model.conversations import Conversation
     from lossless.settings import Settings
-    from lossless.settings.model_rules import ContextThresholdOverride
     from lossless.store.archive import Archive
 
 #: What a provider counts beyond what we count takes at most this share of a window, whatever one report says.

@@ -6,27 +6,24 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import chain, groupby, islice, pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 from lossless.compaction import source_text
-from lossless.compaction.tool_work import attempts, is_code, open_ends, printed_units
-from lossless.model.messages import sender_name
+from lossless.compaction.tool_work import Attempt, attempts, is_code, open_ends, printed_units
+from lossless.model.messages import Role, sender_name
 from lossless.model.search_text import load_patterns
 from lossless.model.terms import DECISION_TERMS, ERROR_TERMS, chunk_terms, key_phrase, pieces_of
 from lossless.model.tokens import estimate_tokens, one_line
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import date, datetime
 
     from lossless.compaction.source_text import SourceMessage, SourceSummary
-    from lossless.compaction.tool_work import Attempt
-    from lossless.model.messages import Role
 
 EXPAND = "Expand for details about: "
 #: What the last line names when the summary left no term of its source out.

@@ -5,7 +5,7 @@ Pure: a context and the state of the sweep in, the next summary to write out.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from enum import StrEnum
 from itertools import groupby, islice, pairwise, takewhile
@@ -20,6 +20,7 @@ from lossless.model.context import (
     ContextItem,
     MessageItem,
     SummaryItem,
+    SummaryKind,
     budget_sum,
     cuts_splitting_pairs,
     framed_tokens,
@@ -31,10 +32,7 @@ from lossless.model.context import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.model.context import SummaryKind
 
 
 def raw_chunks(

@@ -5,24 +5,45 @@ pending compactions, one request per conversation as a row that survives restart
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from math import inf
 from typing import TYPE_CHECKING, Any, Final, Literal
 from uuid import uuid4
 
 from lossless.compaction import plan
-from lossless.compaction.plan import CompactionReason, StopReason, after_round, another_round, threshold_rounds
+from lossless.compaction.plan import (
+    CompactionDecision,
+    CompactionReason,
+    StopReason,
+    SweepRounds,
+    after_round,
+    another_round,
+    threshold_rounds,
+)
 from lossless.compaction.source_text import source_message, source_summary
-from lossless.compaction.summarise import ExtractionPool, SummarySource, WrittenSummary, available_cores, summarise
+from lossless.compaction.summarise import (
+    AskForSummary,
+    ExtractionPool,
+    OnFailure,
+    SummaryPrompt,
+    SummarySource,
+    SummaryStyle,
+    WrittenSummary,
+    available_cores,
+    summarise,
+)
 from lossless.errors import GuardOpen, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, Stale
 from lossless.llm.chain import BREAKER_GUARD
-from lossless.model.budget import summary_budget_tokens
+from lossless.model.budget import HistoryBudget, summary_budget_tokens
 from lossless.model.context import (
+    ContextItem,
     MessageItem,
     NewSummary,
+    Summary,
     SummaryItem,
     budget_sum,
     newest_user_index,
@@ -34,17 +55,9 @@ from lossless.model.records import CompactionDebt, ContextChange
 from lossless.store.context import item_id
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
     from lossless.compaction.compactor import CompactionPolicy
-    from lossless.compaction.plan import CompactionDecision, StopReason, SweepRounds
-    from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummaryStyle
     from lossless.compaction.summariser import ArchiveGate, Summariser
     from lossless.llm.completion import Completion
-    from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem, Summary
     from lossless.store.archive import Archive
 
 #: With less to extract than this, starting processes takes longer than they save.

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from functools import lru_cache
@@ -14,15 +14,23 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from lossless.model.identity import file_ids_in
-from lossless.model.messages import File, Opaque, Text, ToolResult, remove_reasoning
+from lossless.model.messages import (
+    File,
+    Json,
+    Message,
+    Opaque,
+    Role,
+    StoredMessage,
+    Text,
+    ToolCall,
+    ToolResult,
+    remove_reasoning,
+)
 from lossless.model.search_text import load_patterns
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.model.context import Summary
-    from lossless.model.messages import Json, Message, Role, StoredMessage, ToolCall
 
 #: XML blocks that memory plugins put into user messages.
 INJECTED_TAGS = ("active_memory_plugin", "relevant-memories", "relevant_memories", "hindsight_memories")

@@ -12,7 +12,8 @@ import subprocess
 import sys
 import threading
 from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -32,9 +33,6 @@ from lossless.model.search_text import load_patterns
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-    from concurrent.futures import Future
-
     from lossless.llm.completion import Completion
 
 SYSTEM_TEMPLATE = "system"

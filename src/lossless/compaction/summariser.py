@@ -6,17 +6,26 @@ from __future__ import annotations
 
 import logging
 import time
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.compaction.summarise import SummaryStyle, summarise
+from lossless.compaction.summarise import (
+    AskForSummary,
+    OnFailure,
+    SummaryPrompt,
+    SummarySource,
+    SummaryStyle,
+    WrittenSummary,
+    summarise,
+)
 from lossless.errors import ArchiveError, GuardOpen, LosslessError, ModelError, NotFound, Stale
-from lossless.files.explore import TEXT_HEADING
+from lossless.files.explore import TEXT_HEADING, Ask
 from lossless.files.explore import summarise as summarise_file
-from lossless.llm.chain import BREAKER_GUARD, Gate, ModelChain
-from lossless.llm.completion import NO_USAGE, Prompt, read_prices
+from lossless.llm.chain import BREAKER_GUARD, CallEnding, Gate, ModelChain
+from lossless.llm.completion import NO_USAGE, Complete, Completion, Prompt, Usage, read_prices
 from lossless.llm.credentials import CredentialSources
 from lossless.llm.providers import ModelConnector, host_model
 from lossless.model.paths import expand_path
@@ -26,16 +35,9 @@ from lossless.settings.model_rules import ModelCandidate, candidate_order
 from lossless.store.state import LedgerRow, new_holder
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
     from pathlib import Path
 
-    from lossless.compaction.summarise import AskForSummary, OnFailure, SummaryPrompt, SummarySource, WrittenSummary
-    from lossless.files.explore import Ask
     from lossless.files.vault import Vault
-    from lossless.llm.chain import CallEnding
-    from lossless.llm.completion import Complete, Completion, Usage
     from lossless.model.messages import StoredFile
     from lossless.settings import Settings
     from lossless.store.archive import Archive

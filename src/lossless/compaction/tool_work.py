@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, NamedTuple
 
-from lossless.compaction.source_text import PATH_KEYS, call_arguments, file_operation, input_text, split_units
+from lossless.compaction.source_text import (
+    PATH_KEYS,
+    SourceMessage,
+    call_arguments,
+    file_operation,
+    input_text,
+    split_units,
+)
 from lossless.model.search_text import load_patterns
 from lossless.model.tokens import one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lossless.compaction.source_text import SourceMessage
     from lossless.model.messages import ToolCall, ToolResult
 
 #: How much a unit counts: a row that a tool printed, one at an edge of it; a command, one that only looks, one that

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.model.context import PAST_RESULT_SHARE, MessageItem, SummaryItem, part_share
+from lossless.model.context import PAST_RESULT_SHARE, ContextItem, MessageItem, SummaryItem, part_share
 from lossless.model.terms import chunk_terms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-    from lossless.model.context import ContextItem
     from lossless.model.messages import Role
 
 OVER_BUDGET = "over budget"

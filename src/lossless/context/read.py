@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from lossless import formats
 from lossless.context import render
-from lossless.context.choose import MIN_MESSAGE_TOKENS, ContextCandidate, SelectionPolicy, relevance_scores
+from lossless.context.choose import MIN_MESSAGE_TOKENS, ContextCandidate, KeptItem, SelectionPolicy, relevance_scores
 from lossless.context.repair import message_groups, unanswered_indices
 from lossless.errors import ArchiveCorrupt, ArchiveError, BadInput, NotFound
 from lossless.files.intercept import restore_message
-from lossless.files.vault import payload_reader
+from lossless.files.vault import Vault, payload_reader
 from lossless.formats.synthetic import render_summary
 from lossless.model.budget import budget_tokens
-from lossless.model.context import MessageItem, SummaryItem, framed_tokens, newest_user_index, shown_tokens, whole_limit
-from lossless.model.messages import Reasoning
+from lossless.model.context import (
+    ContextItem,
+    MessageItem,
+    Summary,
+    SummaryItem,
+    framed_tokens,
+    newest_user_index,
+    shown_tokens,
+    whole_limit,
+)
+from lossless.model.messages import Json, Message, Reasoning, Role
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lossless.context.choose import KeptItem
     from lossless.context.run import AssembleRequest
-    from lossless.files.vault import Vault
-    from lossless.model.context import ContextItem, Summary
-    from lossless.model.messages import Json, Message, Role
     from lossless.model.records import StoredBrief
     from lossless.store.archive import Archive
     from lossless.store.context import NewestItems, SourceChange

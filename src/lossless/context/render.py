@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from datetime import UTC
+from datetime import UTC, datetime, tzinfo
 from importlib.resources import files
 from json.encoder import encode_basestring
 from operator import is_
@@ -27,15 +28,11 @@ from lossless.formats.synthetic import (
 from lossless.model.budget import message_budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.js_json import hashed_utf8, is_encodable
-from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import File, Json, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-    from datetime import datetime, tzinfo
-
     from lossless.formats import EncodedMessage
-    from lossless.model.messages import Json, Part, Role
     from lossless.model.records import StoredBrief
     from lossless.store.context import SourceChange
 

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import groupby
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from lossless.context import render
 from lossless.formats.reading import is_provider_id
 from lossless.formats.synthetic import MISSING_RESULT, OPENING_TEXT
-from lossless.model.messages import Message, Opaque, Reasoning, Text, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from collections.abc import Set as AbstractSet
-
-    from lossless.model.messages import ModelIdentity, Part
+from lossless.model.messages import Message, ModelIdentity, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 #: Hosts recognise this text, so it is exactly the reference's.
 SYNTHETIC_RESULT = MISSING_RESULT

@@ -4,18 +4,28 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, tzinfo
 from itertools import accumulate, takewhile
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless import formats
 from lossless.context import render
-from lossless.context.choose import OMITTED_WITHOUT_TRACE, SHARE_TARGETS, PromptSelection, SelectionPolicy, choose
+from lossless.context.choose import (
+    OMITTED_WITHOUT_TRACE,
+    SHARE_TARGETS,
+    KeptItem,
+    PromptSelection,
+    SelectionPolicy,
+    choose,
+)
 from lossless.context.read import ContextSnapshot, build_candidates, read_snapshot
-from lossless.context.repair import make_valid, provider_rules
+from lossless.context.repair import MessageRepair, make_valid, provider_rules
 from lossless.formats.synthetic import CUE_CLOSE, CUE_OPEN, quoted_line
 from lossless.model.context import (
+    ContextItem,
+    EvidenceBlock,
     EvidenceNeed,
     MessageItem,
     SummaryItem,
@@ -23,20 +33,13 @@ from lossless.model.context import (
     newest_user_index,
     prompt_tokens,
 )
-from lossless.model.messages import Message
+from lossless.model.messages import Message, ModelIdentity
 from lossless.model.search_text import load_patterns, unspaced_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import tzinfo
-
-    from lossless.context.choose import KeptItem
-    from lossless.context.repair import MessageRepair
     from lossless.files.vault import Vault
     from lossless.formats import EncodedMessage
     from lossless.model.budget import HistoryBudget
-    from lossless.model.context import ContextItem, EvidenceBlock
-    from lossless.model.messages import ModelIdentity
     from lossless.store.archive import Archive
 
 __all__ = ["AssembleRequest", "Assembled", "Receipt", "assemble"]

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
+from typing import Any, Literal, TypeAlias, cast
 
 from lossless.files.explore import summarise
 from lossless.files.media_types import reference_name
-from lossless.files.recipe import base64_form, file_slice, recipe_step, with_value
+from lossless.files.recipe import JsonPath, RecipePiece, RecipeStep, base64_form, file_slice, recipe_step, with_value
 from lossless.model.identity import file_id
-from lossless.model.messages import File, Text, ToolResult
+from lossless.model.messages import File, Message, Part, Role, StoredToolOutput, Text, ToolResult
 from lossless.model.tokens import estimate_tokens, one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lossless.files.recipe import JsonPath, RecipePiece, RecipeStep
-    from lossless.model.messages import Message, Part, Role, StoredToolOutput
 
 #: Reads a foreign body of a named format: `lossless.formats.decode`.
 Decode: TypeAlias = "Callable[[dict[str, Any], str], Message]"

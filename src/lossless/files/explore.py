@@ -7,17 +7,15 @@ import json
 import re
 import struct
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from lossless.errors import LosslessError
 from lossless.files.media_types import exploration_kind, image_type, plain_type, signatures
 from lossless.model.tokens import one_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: The maximum length of a single name, line or key in a summary.
 ITEM_CHARS = 120

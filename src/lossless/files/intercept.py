@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadMessage
 from lossless.files import document, media_types, recipe
-from lossless.files.document import MessageDraft, Payload, first_text
+from lossless.files.document import Decode, MessageDraft, Payload, PayloadSpot, TextCut, first_text
 from lossless.model.js_json import compact_json, stringify_js
-from lossless.model.messages import File, Opaque, Text, ToolResult
+from lossless.model.messages import File, Json, Message, Opaque, Text, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from lossless.files.document import Decode, PayloadSpot, TextCut
     from lossless.files.recipe import JsonPath, ReadFile, RecipeHole
-    from lossless.model.messages import Json, Message
 
 _OPEN = re.compile(r"<file\b", re.IGNORECASE)
 _TAG = re.compile(r"<file\b((?:[^>\"']|\"[^\"]*\"|'[^']*')*)>", re.IGNORECASE)

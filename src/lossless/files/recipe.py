@@ -6,7 +6,7 @@ import binascii
 import json
 import re
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 from lossless.errors import ArchiveCorrupt, BadInput
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.model.messages import Json, JsonObject
 
 _URL_TO_PLAIN = str.maketrans("-_", "+/")

@@ -9,8 +9,11 @@ import os
 import re
 import stat
 import time
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, TypeAlias
 
@@ -20,10 +23,6 @@ from lossless.model.messages import StoredFile
 from lossless.model.paths import expand_path, fsync_path, make_private_folder, payload_folder, replacing
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
-    from collections.abc import Set as AbstractSet
-    from datetime import datetime
-
     from lossless.files.document import Payload
 
 

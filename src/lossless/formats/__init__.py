@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from operator import is_
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.errors import BadInput, BadMessage
 from lossless.formats import anthropic, openai_chat, openai_responses, openclaw
 from lossless.formats.codec import Codec, EncodedMessage, arguments_text
 from lossless.formats.openclaw import read_loose
 from lossless.formats.reading import role_in
-from lossless.model.js_json import check_json, is_not_json
-from lossless.model.messages import ROLES, Message
+from lossless.model.js_json import RawObject, check_json, is_not_json
+from lossless.model.messages import ROLES, Message, Role
 from lossless.model.search_text import load_patterns
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lossless.model.js_json import RawObject
-    from lossless.model.messages import Role
 
 __all__ = ["FORMATS", "EncodedMessage", "decode", "detect", "encode", "encode_message", "join", "strict"]
 

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 from lossless.formats import reading
 from lossless.formats.codec import Codec, anthropic_block, arguments_object, call_id_of, parts_for, results_in
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import File, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 
 if TYPE_CHECKING:
     from lossless.model.js_json import RawObject
-    from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system"}
 _NOT_IN_ID = re.compile(r"[^A-Za-z0-9_-]")

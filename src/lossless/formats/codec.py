@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from lossless.errors import BadMessage
 from lossless.formats.reading import extract_text, is_blank_text
-from lossless.model.js_json import check_json, parse_js
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.model.js_json import RawObject
-    from lossless.model.messages import Json, Message, Part
+from lossless.model.js_json import RawObject, check_json, parse_js
+from lossless.model.messages import File, Json, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 
 @dataclass(frozen=True, slots=True)

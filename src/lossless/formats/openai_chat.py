@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadMessage
 from lossless.formats import codec, reading
-from lossless.model.messages import UNNAMED, File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import UNNAMED, File, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from lossless.model.js_json import RawObject
-    from lossless.model.messages import Message, Part, Role
 
 _ROLES: dict[str, Role] = {
     "system": "system", "developer": "system", "user": "user", "assistant": "assistant", "tool": "tool",

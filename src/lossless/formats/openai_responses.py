@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, cast
 
 from lossless.errors import BadMessage
 from lossless.formats import codec, reading
-from lossless.model.messages import UNNAMED, File, Opaque, Text, ToolCall, ToolResult
+from lossless.model.messages import UNNAMED, File, Message, Opaque, Part, Role, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
 
 if TYPE_CHECKING:
     from lossless.model.js_json import RawObject
-    from lossless.model.messages import Message, Part, Role
 
 _FORMAT = "openai-responses"
 _ROLES: dict[str, Role] = {"user": "user", "assistant": "assistant", "system": "system", "developer": "system"}

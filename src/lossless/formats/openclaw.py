@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from lossless.formats import reading
 from lossless.formats.codec import Codec, arguments_object, call_id_of, openclaw_block, parts_for, results_in, text_in
 from lossless.formats.reading import role_in
-from lossless.model.js_json import stringify_js
-from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.js_json import RawObject, stringify_js
+from lossless.model.messages import File, Message, Opaque, Part, Reasoning, Role, Text, ToolCall, ToolResult
 from lossless.model.tokens import estimate_tokens
-
-if TYPE_CHECKING:
-    from lossless.model.js_json import RawObject
-    from lossless.model.messages import Part, Role
-
 
 _METADATA = frozenset(("role", "timestamp", "createdAt", "created_at", "usage", "provider", "api", "model"))
 

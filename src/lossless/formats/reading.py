@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from lossless.errors import BadMessage
 from lossless.model.js_json import JSON_SPACE, RawObject, check_json, is_not_json, parse_js, stringify_js
-from lossless.model.messages import UNNAMED, File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import (
+    UNNAMED,
+    File,
+    Json,
+    Message,
+    ModelIdentity,
+    Opaque,
+    Part,
+    Reasoning,
+    Role,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from lossless.model.times import first_time
 from lossless.model.tokens import estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
-    from lossless.model.messages import Json, Part, Role
 
 __all__ = ["BLOB_CHARS", "BLOB_TOKENS", "boundary_tokens", "is_blob", "serialized_tokens", "stringify_js"]
 

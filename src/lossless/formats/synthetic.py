@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import UTC
+from collections.abc import Callable, Collection, Iterable, Sequence
+from datetime import UTC, datetime, tzinfo
 from typing import TYPE_CHECKING
 
 from lossless.model.search_text import load_patterns
 
 if TYPE_CHECKING:
     import re
-    from collections.abc import Callable, Collection, Iterable, Sequence
-    from datetime import datetime, tzinfo
 
     from lossless.model.context import Summary
 

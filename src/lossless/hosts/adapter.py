@@ -10,6 +10,7 @@ import secrets
 import sys
 import warnings
 from base64 import b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,8 +34,6 @@ from lossless.providers.token_limits import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.engine import Engine
 
 

@@ -14,14 +14,13 @@ from weakref import WeakSet
 from lossless.engine import Engine, open_engine
 from lossless.errors import BadInput
 from lossless.hosts.adapter import check_budget, session_or_new
-from lossless.hosts.client_calls import PatchedClient, check_client, client_json
+from lossless.hosts.client_calls import ClientEvents, PatchedClient, check_client, client_json
 from lossless.providers.messages_api import MessagesApi
 from lossless.providers.turn import RecallTools, Turn, TurnRecorder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lossless.hosts.client_calls import ClientEvents
     from lossless.model.conversations import Session
     from lossless.providers.api import ProviderAPI, Raw
     from lossless.settings import Settings

@@ -8,7 +8,7 @@ import asyncio
 import inspect
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from functools import partial
@@ -21,8 +21,6 @@ from lossless.providers.messages_api import MessagesApi
 from lossless.providers.responses_api import ResponsesApi
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator
-
     from lossless.hosts.chat import Chat
     from lossless.providers.api import ProviderAPI, Raw
     from lossless.providers.turn import RecallTools, Turn

@@ -7,25 +7,20 @@ from __future__ import annotations
 import os
 import re
 import tomllib
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.errors import BadInput
 from lossless.hosts.claude_code.setup import hooks_part
-from lossless.hosts.config_files import ConfigPart, plan_edits, read_text
-from lossless.hosts.hook_config import SERVER_NAME, HostFiles, is_own_server
+from lossless.hosts.config_files import ConfigPart, FileEdit, plan_edits, read_text
+from lossless.hosts.hook_config import SERVER_NAME, HostCommands, HostFiles, is_own_server
 from lossless.model.paths import expand_path
 from lossless.settings.json5 import line_ending
 from lossless.settings.write import toml_text
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from lossless.hosts.config_files import FileEdit
-    from lossless.hosts.hook_config import HostCommands
 
 _MARK = "# Written by `lcm connect codex`; `lcm disconnect codex` takes it away."
 #: Our table and those that are kept below it, each with its keys and the comments between them; and the mark above it,

@@ -7,8 +7,10 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +19,6 @@ from lossless.model.paths import create_private_file, replacing
 from lossless.settings.json5 import escape_lone_surrogates, line_ending
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
     from pathlib import Path
 
     #: A file's text, and what becomes of it; None where there is no file.

@@ -10,6 +10,7 @@ import asyncio
 import json
 import re
 from collections import Counter
+from collections.abc import Container, Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -17,10 +18,10 @@ from typing import TYPE_CHECKING, Any
 from lossless.context.render import RECALL_POLICY
 from lossless.formats.codec import arguments_object
 from lossless.hosts import adapter
-from lossless.hosts.adapter import WindowSync
+from lossless.hosts.adapter import Raw, WindowSync
 from lossless.model.conversations import Session
 from lossless.providers.token_limits import overhead_tokens
-from lossless.recall.tools import TOOLS
+from lossless.recall.tools import TOOLS, Tool
 
 with adapter.extra("google-adk"):
     from google.adk.plugins.base_plugin import BasePlugin
@@ -28,12 +29,8 @@ with adapter.extra("google-adk"):
     from google.genai import types
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Sequence
-
     from lossless.engine import Engine
-    from lossless.hosts.adapter import Raw
     from lossless.model.messages import Message
-    from lossless.recall.tools import Tool
 
 #: So many requests are remembered at once.
 _MOST_SENT = 1_000

@@ -6,16 +6,14 @@ import copy
 import shlex
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.paths import expand_path
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: Under this name hosts know the MCP server.
 SERVER_NAME = "lossless"

@@ -7,6 +7,7 @@ agent.invoke({"messages": [...]}, {"configurable": {"thread_id": "support:42"}})
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -25,8 +26,6 @@ with adapter.extra("langchain"):
     from langgraph.config import get_config
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable
-
     from lossless.engine import Engine
     from lossless.model.conversations import Session
     from lossless.model.messages import Message

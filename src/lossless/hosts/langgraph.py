@@ -7,6 +7,7 @@ graph = builder.compile(checkpointer=saver)  # and in a node: model.invoke(saver
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from lossless.hosts.adapter import WindowSync, extra, required_session
@@ -20,8 +21,6 @@ with extra("langchain"):
     from lossless.hosts.langchain import THREAD_HINT, current_session, from_langchain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-
     from lossless.engine import Engine
     from lossless.model.conversations import Session
 

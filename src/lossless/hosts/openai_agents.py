@@ -12,7 +12,7 @@ import asyncio
 from typing import TYPE_CHECKING, Any, cast
 
 from lossless.hosts import adapter
-from lossless.model.messages import ToolCall
+from lossless.model.messages import StoredMessage, ToolCall
 from lossless.providers import token_limits
 from lossless.recall.tools import TOOLS
 
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from agents.run_config import CallModelData
 
     from lossless.engine import Engine
-    from lossless.model.messages import StoredMessage
 
 _FORMAT = "openai-responses"
 

@@ -7,12 +7,13 @@ agent.run_sync("hello", conversation_id="support:42")
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from lossless.context.render import RECALL_POLICY
 from lossless.hosts import adapter
-from lossless.hosts.adapter import WindowSync
+from lossless.hosts.adapter import Raw, WindowSync
 from lossless.providers.token_limits import overhead_tokens
 from lossless.recall.tools import TOOLS
 
@@ -23,14 +24,11 @@ with adapter.extra("pydantic-ai"):
     from pydantic_ai.toolsets import FunctionToolset
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelMessage
     from pydantic_ai.models import ModelRequestContext
 
     from lossless.engine import Engine
-    from lossless.hosts.adapter import Raw
     from lossless.model.conversations import Session
     from lossless.model.messages import Message
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelBadAnswer, ModelDenied, ModelError
 from lossless.llm import completion
-from lossless.llm.completion import NO_USAGE
+from lossless.llm.completion import NO_USAGE, Complete, Completion, Prompt, Usage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lossless.llm.completion import Complete, Completion, Prompt, Usage
     from lossless.settings.model_rules import ModelCandidate
 
 #: `GuardOpen.guard` of a breaker and of a spend limit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextvars
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from decimal import Decimal
@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeVar
 from lossless.errors import LosslessError, ModelError, ModelTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
     from lossless.model.records import DepthSizes
     from lossless.settings import ModelPrice, Settings
 

@@ -9,6 +9,7 @@ import time
 import urllib.error
 import urllib.request
 from collections import OrderedDict
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -16,8 +17,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import BadSetting, ModelAuth, ModelBadAnswer, ModelDenied, ModelError, ModelTimeout
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lossless.settings import Settings
 
 #: Where the key for an address is looked for.

@@ -11,14 +11,16 @@ import shlex
 import signal
 import subprocess
 import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless import errors
 from lossless.llm import completion, response
-from lossless.llm.completion import Completion, Usage
+from lossless.llm.completion import Complete, Completion, Prompt, Usage
 from lossless.llm.credentials import (
+    Credential,
     CredentialSources,
     custom_provider,
     key_variables,
@@ -27,8 +29,6 @@ from lossless.llm.credentials import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping, Sequence
-
     from anthropic import AsyncAnthropic
     from openai import AsyncOpenAI
     from pydantic_ai.exceptions import ModelAPIError
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from pydantic_ai.models.anthropic import AnthropicModel
     from pydantic_ai.models.openai import OpenAIChatModel, OpenAIResponsesModel, OpenAIResponsesModelSettings
 
-    from lossless.llm.completion import Complete, Prompt
-    from lossless.llm.credentials import Credential
     from lossless.settings.model_rules import ModelCandidate, ModelPrice
 
     _Tap: TypeAlias = Callable[[Any], Awaitable[None]]

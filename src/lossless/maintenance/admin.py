@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.compaction.run import CompactionReport, is_debt_due
@@ -17,8 +18,6 @@ from lossless.store.bundles import other_programs
 from lossless.store.maintenance.integrity import IndexDrift, PendingCompactionRow, VerifyReads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.maintenance.doctor import Examination
     from lossless.maintenance.repair import ReindexReport
     from lossless.model.conversations import SessionRef

@@ -10,6 +10,7 @@ import shutil
 import sys
 import time
 from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -23,8 +24,6 @@ from lossless.store.bundles import other_programs
 from lossless.store.database import Database, copy_database, open_any_database, replace_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
     from lossless.model.records import ArchiveCounts

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward
@@ -18,9 +20,6 @@ from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from lossless.compaction.plan import CompactionDecision
     from lossless.context.run import Receipt
     from lossless.files.vault import FilePiece

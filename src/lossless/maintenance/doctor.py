@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import tomllib
 from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -24,9 +26,6 @@ from lossless.store.maintenance.surgery import COUNT_RULES
 from lossless.store.migrate import SCHEMA_VERSION, missing_tables
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from datetime import datetime
-
     from lossless.compaction.summariser import Summariser
     from lossless.store.archive import Archive
     from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads

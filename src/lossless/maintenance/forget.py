@@ -9,7 +9,9 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -39,9 +41,6 @@ from lossless.store.state import EVERYWHERE, ForgetRound
 from lossless.store.versions import StoredWording, Version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.compaction.summariser import Summariser
 
 #: A whole message: its fingerprint, and the conversation in which it is forgotten.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
+from datetime import datetime
 from hashlib import blake2b
 from typing import TYPE_CHECKING
 
@@ -17,9 +19,6 @@ from lossless.recall.evidence import Evidence, quotation_place, quoted_again, un
 from lossless.recall.scope import Caller, resolve_scope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from datetime import datetime
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import Conversation, Session
     from lossless.store.archive import Archive

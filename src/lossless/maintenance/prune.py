@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -18,8 +19,6 @@ from lossless.store.bundles import other_programs
 from lossless.store.maintenance.deletion import ArchiveRemover, ConversationSize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping, Sequence
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.records import ArchiveCounts
 

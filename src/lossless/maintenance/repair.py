@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -20,7 +21,6 @@ from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.store.messages import indexed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
     from pathlib import Path
 
     from lossless.maintenance.engine_parts import EngineParts

@@ -13,6 +13,7 @@ import os
 import stat
 import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -44,8 +45,6 @@ from lossless.model.paths import expand_path, file_size, fsync_path, replacing
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.maintenance.transcripts import HostTranscripts
     from lossless.model.conversations import Conversation, SessionRef
     from lossless.settings.event_log import LogLevel

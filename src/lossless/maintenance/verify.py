@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING
@@ -21,8 +22,6 @@ from lossless.store.maintenance.integrity import DerivedValues, Severity, Verifi
 from lossless.store.messages import index_digest, indexed_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from lossless.store.archive import Archive
     from lossless.store.versions import Version
 

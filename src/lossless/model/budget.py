@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import math
 from binascii import unhexlify
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import adler32
 
 from lossless.model.js_json import stringify_js
-from lossless.model.messages import File, Opaque, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from lossless.model.messages import Json, Message, Part
+from lossless.model.messages import File, Json, Message, Opaque, Part, ToolCall, ToolResult
 
 #: Tokens of an image, regardless of its size in bytes.
 PICTURE_TOKENS = 1_600

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 from lossless.errors import BadInput
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from datetime import datetime
-
 
 #: Hosts whose session keys begin with their name.
 HOST_KINDS = frozenset(("claude-code", "codex", "gemini", "opencode", "pi"))

@@ -8,16 +8,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from lossless.model.js_json import hashed_utf8, parse_js, refuse_number, storable_text, stringify_js
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lossless.model.messages import Json, Message, Part
+from lossless.model.messages import File, Json, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 _DELIVERY = "Delivery:"
 _CONVERSATION = "Conversation info (untrusted metadata):"

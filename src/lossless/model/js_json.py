@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from json.encoder import encode_basestring
 from math import isfinite
@@ -17,8 +18,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from lossless.errors import BadMessage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lossless.model.messages import Json
 
 #: A foreign message, or one of its blocks.

@@ -6,23 +6,18 @@ import json
 import re
 import unicodedata
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from importlib.resources import files
 from itertools import accumulate, repeat
 from operator import and_, sub
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.model.js_json import is_encodable
-from lossless.model.messages import File, Message, Opaque, Reasoning, Text, ToolCall, ToolResult
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from lossless.model.messages import Json, Part
+from lossless.model.messages import File, Json, Message, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 
 #: Replaces forgotten text.
 FORGOTTEN = "[forgotten]"

@@ -6,11 +6,10 @@ import base64
 import binascii
 import json
 from dataclasses import dataclass
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lossless.model.context import QuoteSpan
     from lossless.model.conversations import Session
 

@@ -7,14 +7,13 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Iterable, Iterator
 from functools import cache, lru_cache
 from importlib.resources import files
 from operator import add
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from lossless.model.messages import Json
 
 #: A word: letters and digits of any script. An underscore separates words, like a space.

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, islice
 from math import log
 from operator import add, itemgetter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from lossless.model.search_text import WORD_LISTS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
 
 #: Words of directives to a model: a text without any of them holds none.
 DIRECTIVE_WORDS = WORD_LISTS["directive"]

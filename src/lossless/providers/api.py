@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Collection, Sequence
 from math import isfinite
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from lossless.model.messages import ToolCall
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
 
 Raw: TypeAlias = dict[str, Any]
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.model.messages import ToolCall
 from lossless.providers import api
 from lossless.recall.tools import openai_tools
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
 
 
 class ChatStream(api.ReplyEvents):

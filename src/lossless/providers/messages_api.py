@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from lossless.providers import api
 from lossless.recall.tools import anthropic_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lossless.model.messages import ToolCall
 
 #: Delta types, and the fields that they extend.

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from lossless.providers.api import ProviderAPI, Raw, ReplyEvents, dict_or_empty, dicts_in, is_dict_list, positive_int
 from lossless.recall.tools import TOOLS
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 _BEGINNINGS = frozenset(("response.created", "response.queued", "response.in_progress"))
 _ENDINGS = frozenset(("response.completed", "response.incomplete", "response.failed"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -18,18 +19,15 @@ from lossless.model.budget import HistoryBudget, budget_tokens
 from lossless.model.context import framed_tokens
 from lossless.model.search_text import load_patterns
 from lossless.model.tokens import estimate_tokens
-from lossless.recall.tools import TOOLS, openai_tools
+from lossless.recall.tools import TOOLS, ToolCallResult, openai_tools
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Session, SessionRef
     from lossless.model.messages import ModelIdentity
     from lossless.providers.api import Raw
-    from lossless.recall.tools import ToolCallResult
 
 _WINDOWS, _TOO_LONG = load_patterns(__package__)["windows"], load_patterns(__package__)["too_long"]
 

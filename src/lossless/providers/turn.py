@@ -5,6 +5,7 @@ With the history `append` a request has only new messages, and a repeated reques
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -16,8 +17,8 @@ from lossless.ingest.requests import cut_off_key
 from lossless.ingest.window import count_system_head
 from lossless.llm.response import parse_usage
 from lossless.model.budget import HistoryBudget
-from lossless.model.messages import ModelIdentity
-from lossless.providers.api import Raw, dicts_in, text_of
+from lossless.model.messages import ModelIdentity, ToolCall
+from lossless.providers.api import ProviderAPI, Raw, ReplyEvents, dicts_in, text_of
 from lossless.providers.token_limits import (
     PromptLimits,
     holds_payload,
@@ -31,14 +32,10 @@ from lossless.providers.token_limits import (
 from lossless.recall.tools import TOOLS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from lossless.context.run import Assembled
     from lossless.engine import Engine
     from lossless.ingest.run import AppendReport
     from lossless.model.conversations import Session
-    from lossless.model.messages import ToolCall
-    from lossless.providers.api import ProviderAPI, ReplyEvents
 
 #: What the messages of a request are: the whole window, or only new messages.
 History: TypeAlias = Literal["window", "append"]

@@ -7,6 +7,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import copy_context
@@ -23,17 +24,13 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import delegate, results
 from lossless.recall import scope as recall_scope
 from lossless.recall.delegate import DelegateError, DelegateReply, DelegateTask, ask_delegate
-from lossless.recall.evidence import quotation_place, recall, sentences
+from lossless.recall.evidence import Evidence, quotation_place, recall, sentences
 from lossless.recall.query import TermFinder, pair_list, parse_query
 from lossless.recall.results import ELLIPSIS, TextBudget, find_references, json_fields, parse_reference
-from lossless.recall.scope import Caller, GrepRequest, Scope, require_readable
+from lossless.recall.scope import Caller, Grep, GrepRequest, Scope, require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from lossless.llm.completion import Complete
-    from lossless.recall.evidence import Evidence
-    from lossless.recall.scope import Grep
     from lossless.recall.tools import Toolbox
     from lossless.store.archive import Archive
 

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import GuardOpen, LosslessError, ModelAuth, ModelDenied, ModelError, ModelTimeout
 from lossless.llm import completion
-from lossless.llm.completion import Prompt
+from lossless.llm.completion import Complete, Prompt
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall.results import find_references
 
 if TYPE_CHECKING:
-    from lossless.llm.completion import Complete
     from lossless.recall.tools import ToolCallResult
 
 DelegatePhase: TypeAlias = Literal["spawn", "wait", "read_reply", "parse_reply"]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import groupby, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,17 +17,13 @@ from lossless.model.times import state_time
 from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
 from lossless.recall import scope as recall_scope
-from lossless.recall.scope import require_readable
+from lossless.recall.scope import Scope, require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
-
     from lossless.files.vault import Vault
     from lossless.model.context import Summary
     from lossless.model.messages import StoredFile
     from lossless.recall.results import TextBudget
-    from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.views import LineageNode
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, tzinfo
 from functools import lru_cache
 from itertools import pairwise
 from typing import TYPE_CHECKING
@@ -20,21 +22,15 @@ from lossless.model.search_text import WORD, fold_text, stop_words
 from lossless.model.times import from_epoch
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.recall import query, rank
-from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS
+from lossless.recall.rank import ECHO_LIMIT, SESSION_GAP_SECONDS, Hit
 from lossless.recall.results import ELLIPSIS, best_window
-from lossless.recall.scope import GrepRequest
+from lossless.recall.scope import GrepRequest, Scope
 from lossless.recall.search import grep, messages_that_ask
-from lossless.store.search import MessageText, SearchScope, stem
+from lossless.store.search import AnyText, MessageText, SearchScope, stem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from datetime import datetime, tzinfo
-
     from lossless.model.conversations import Session
-    from lossless.recall.rank import Hit
-    from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText
 
 #: Words that make a time relative to the day on which they were said.
 _RELATIVE = query.phrases("is relative to a day")

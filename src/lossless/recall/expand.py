@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -13,13 +15,9 @@ from lossless.model.tokens import estimate_tokens
 from lossless.recall import results
 from lossless.recall import scope as recall_scope
 from lossless.recall.results import Reference, TextBudget, format_span, message_header, message_text, parse_references
-from lossless.recall.scope import require_readable
+from lossless.recall.scope import Scope, require_readable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lossless.recall.scope import Scope
     from lossless.store.archive import Archive
     from lossless.store.views import LineageNode
 

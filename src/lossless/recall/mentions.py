@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 from lossless.errors import LosslessError
 from lossless.store.database import PASSAGE_BASE, Database, load_queries
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 #: How long to wait for another process before giving up without a result.
 _BUSY_MS = 20

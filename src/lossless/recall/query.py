@@ -5,13 +5,14 @@ text.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lossless.model.search_text import (
     ENGLISH,
@@ -28,9 +29,6 @@ from lossless.model.search_text import (
     unspaced_runs,
 )
 from lossless.store.search import stem
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 #: The shortest beginning by which longer words are found, in Latin letters and in others.
 MIN_PREFIX = 4

@@ -7,7 +7,9 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from functools import lru_cache, partial
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -20,6 +22,8 @@ from lossless.recall.query import (
     COURSE_SPREAD,
     MAX_QUESTION_CHARS,
     MIN_PREFIX,
+    MentionedTime,
+    Query,
     Term,
     TermFinder,
     TermMatch,
@@ -31,17 +35,21 @@ from lossless.recall.query import (
     word_list,
 )
 from lossless.store.database import column_text
-from lossless.store.search import MAX_UNREAD, MessageText, index_new_rows, is_stale, reindex_stale, stem
+from lossless.store.search import (
+    MAX_UNREAD,
+    AnyText,
+    MessageText,
+    SearchScope,
+    index_new_rows,
+    is_stale,
+    reindex_stale,
+    stem,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
     from lossless.model.records import TextKind
-    from lossless.recall.query import MentionedTime, Query
     from lossless.recall.scope import SearchIn, SortOrder
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText, SearchScope
 
 SeqPlace: TypeAlias = tuple[int, int]
 #: What a term counts that stands one, two, three messages (or passages) away.

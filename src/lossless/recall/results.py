@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,16 +15,24 @@ from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import BadInput
-from lossless.model.messages import File, Opaque, Reasoning, Text, ToolCall, ToolResult
+from lossless.model.messages import (
+    File,
+    Json,
+    Message,
+    Opaque,
+    Part,
+    Reasoning,
+    StoredMessage,
+    Text,
+    ToolCall,
+    ToolResult,
+)
 from lossless.model.records import SearchPlace, pack_cursor, unpack_cursor
 from lossless.model.times import row_time, state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 from lossless.settings.setting import camel_case
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from lossless.model.messages import Json, Message, Part, StoredMessage
     from lossless.recall.query import TermFinder, TermMatch
     from lossless.recall.scope import GrepRequest, HitKind, Scope
 

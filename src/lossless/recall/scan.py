@@ -9,6 +9,7 @@ import re
 import time
 import warnings
 from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from itertools import accumulate, islice
@@ -20,18 +21,14 @@ import regex  # type: ignore[import-untyped]
 
 from lossless.errors import BadPattern
 from lossless.model.js_json import storable_text
-from lossless.model.masking import MASK_PREFIX, mask_for, mask_secrets
+from lossless.model.masking import MASK_PREFIX, CutText, mask_for, mask_secrets
 from lossless.model.records import SearchPlace
-from lossless.store.search import is_behind, newest_first
+from lossless.store.search import AnyText, SearchScope, is_behind, newest_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
-    from lossless.model.masking import CutText
     from lossless.recall.scope import SearchIn
     from lossless.settings import Settings
     from lossless.store.archive import Archive
-    from lossless.store.search import AnyText, SearchScope
 
 #: The part of the time that one text may take.
 TEXT_TIME_SHARE = 0.2

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
 from uuid import uuid4
 
 from lossless.errors import BadInput, GrantError, NotFound
-from lossless.model.conversations import Session, matches_any
+from lossless.model.conversations import Conversation, Session, matches_any
 from lossless.store.state import Grant
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from datetime import datetime
-
-    from lossless.model.conversations import Conversation
     from lossless.recall.results import SearchResult
     from lossless.settings import Settings
     from lossless.store.archive import Archive

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -16,27 +17,21 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.media_types import is_text_type
 from lossless.model.js_json import storable_text
-from lossless.model.records import SearchPlace
+from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import WORD
 from lossless.model.times import from_epoch, parse_time
 from lossless.recall import rank, results, scan
 from lossless.recall.query import MAX_QUESTION_CHARS, TermFinder, parse_query
-from lossless.recall.results import NOTHING_FOUND_HINT, SearchHit, SearchResult, SearchStart
-from lossless.recall.scan import LiteralPattern, Regex
-from lossless.recall.scope import GrepMode, SearchIn, SortOrder
+from lossless.recall.results import NOTHING_FOUND_HINT, SearchHit, SearchResult, SearchStart, Snippet
+from lossless.recall.scan import LiteralPattern, Regex, ScanMatch, ScanPattern, ScanResult
+from lossless.recall.scope import GrepMode, GrepRequest, Scope, SearchIn, SortOrder
 from lossless.store import search as stored
 from lossless.store.search import FEW_MATCHES, MAX_UNREAD, WRITE_ERRORS, AnyText, MessageText, SearchScope
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-
     from lossless.files.vault import Vault
     from lossless.model.messages import StoredFile
-    from lossless.model.records import TextKind
     from lossless.recall.rank import WordSearch
-    from lossless.recall.results import Snippet
-    from lossless.recall.scan import ScanMatch, ScanPattern, ScanResult
-    from lossless.recall.scope import GrepRequest, Scope
     from lossless.settings import Settings
     from lossless.store.archive import Archive
 

@@ -6,7 +6,7 @@ import json
 import re
 import time
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -21,19 +21,15 @@ from lossless.recall import answer as answering
 from lossless.recall.describe import DescribeRequest, describe
 from lossless.recall.evidence import question_messages, recall, recent
 from lossless.recall.expand import ExpandRequest, expand
-from lossless.recall.results import MAX_RESULT_CHARS, json_fields, parse_reference, parse_references
-from lossless.recall.scope import OUT_OF_SCOPE, Caller, GrepRequest, Scope, resolve_scope, visible_conversations
+from lossless.recall.results import MAX_RESULT_CHARS, SearchHit, json_fields, parse_reference, parse_references
+from lossless.recall.scope import OUT_OF_SCOPE, Caller, Grep, GrepRequest, Scope, resolve_scope, visible_conversations
 from lossless.recall.search import SearchLimits, grep
 from lossless.settings import Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from lossless.files.vault import Vault
     from lossless.llm.completion import Complete
     from lossless.recall.delegate import Delegate
-    from lossless.recall.results import SearchHit
-    from lossless.recall.scope import Grep
     from lossless.store.archive import Archive
 
 ParameterKind: TypeAlias = Literal["string", "integer", "boolean", "strings", "time"]

@@ -9,17 +9,14 @@ import os
 import secrets
 import socket
 import stat
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 from lossless.errors import BadInput
 from lossless.model.paths import create_private_file, make_private_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 MCP_TOKEN_VARIABLE = "LCM_MCP_TOKEN"
 _LEAST_CHARS = 16

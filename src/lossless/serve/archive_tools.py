@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,13 +13,10 @@ from lossless.errors import ArchiveDenied, LosslessError, NoArchive, NotFound
 from lossless.model.conversations import Session
 from lossless.model.paths import expand_path
 from lossless.recall.scope import OUT_OF_SCOPE, Caller
-from lossless.recall.tools import TOOLS_BY_NAME, ToolCallResult, error_result, error_to_result, read_arguments
+from lossless.recall.tools import TOOLS_BY_NAME, Tool, ToolCallResult, error_result, error_to_result, read_arguments
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from lossless.engine import Engine
-    from lossless.recall.tools import Tool
     from lossless.settings import Settings
 
 #: What says where to look.

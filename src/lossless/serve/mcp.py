@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hmac
 import re
+from collections.abc import Callable
 from contextlib import closing
 from functools import partial
 from importlib.resources import files
@@ -23,19 +24,15 @@ from mcp.shared.exceptions import MCPError
 from lossless import __version__
 from lossless.errors import BadInput, LosslessError, NoArchive
 from lossless.model.conversations import Session
-from lossless.model.records import PageStart
+from lossless.model.records import PageStart, SummaryRow
 from lossless.model.times import state_time
-from lossless.recall.tools import TOOLS_BY_NAME, error_result
+from lossless.recall.tools import TOOLS_BY_NAME, Tool, ToolCallResult, error_result
 from lossless.serve.access import listen
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcp.server.context import ServerRequestContext
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-    from lossless.model.records import SummaryRow
-    from lossless.recall.tools import Tool, ToolCallResult
     from lossless.serve.archive_tools import ArchiveTools
 
 RESOURCE_TEMPLATES = {

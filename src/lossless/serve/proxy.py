@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from posixpath import normpath
@@ -26,7 +27,7 @@ from lossless.errors import BadInput, LosslessError
 from lossless.providers.chat_completions import ChatCompletions
 from lossless.providers.messages_api import MessagesApi
 from lossless.providers.responses_api import ResponsesApi
-from lossless.providers.turn import TurnRecorder
+from lossless.providers.turn import History, RecallTools, Turn, TurnRecorder
 from lossless.serve.access import (
     ANTHROPIC_URL,
     CLIENT_HEADERS,
@@ -34,22 +35,20 @@ from lossless.serve.access import (
     OPENAI_URL,
     SESSION_HEADER,
     TOKEN_HEADER,
+    Access,
+    AccessGranted,
 )
 from lossless.serve.proxy_bodies import COMPRESSED_ENCODINGS, parse_object, read_body, write_body
-from lossless.serve.proxy_sessions import SessionFinder
+from lossless.serve.proxy_sessions import IdentifyBy, SessionFinder
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import AsyncIterator, Iterator, Mapping
 
     from starlette.requests import Request
     from starlette.types import Receive, Scope, Send
 
     from lossless.engine import Engine
     from lossless.providers.api import ProviderAPI, Raw
-    from lossless.providers.turn import History, RecallTools, Turn
-    from lossless.serve.access import Access, AccessGranted
-    from lossless.serve.proxy_sessions import IdentifyBy
 
 #: The time limit for the head of a request, and for pauses in its body.
 HEAD_SECONDS = 30.0

@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from lossless.ingest.requests import HistoryMatch, goes_back, goes_on, shares_history
+from lossless.ingest.requests import HistoryMatch, RequestHistory, StoredHistory, goes_back, goes_on, shares_history
 from lossless.model.conversations import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lossless.engine import Engine
-    from lossless.ingest.requests import RequestHistory, StoredHistory
     from lossless.providers.api import Raw
 
 IdentifyBy: TypeAlias = Literal["prefix", "key"]

@@ -11,6 +11,7 @@ import os
 import re
 import stat
 import tempfile
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, date, datetime, timedelta
 from itertools import pairwise
@@ -22,8 +23,6 @@ from lossless.model.times import state_time
 from lossless.settings.setting import mask_passwords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
     from lossless.settings import Settings
 
 LogLevel = Literal["info", "warning", "error"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from lossless.errors import BadSetting
 from lossless.model.paths import payload_folder
@@ -25,9 +25,6 @@ from lossless.settings.setting import (
     snake_case,
     whole_number,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
 
 ARCHIVE_NAME = "lcm.db"
 CONFIG_NAME = "lossless.toml"

@@ -5,16 +5,14 @@ from __future__ import annotations
 import re
 import sys
 import tomllib
+from collections.abc import Callable
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.settings.declared import SETTINGS
 from lossless.settings.load import RETIRED_KEYS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def write_page(module: str, page: Callable[[], str], arguments: list[str]) -> int:

@@ -10,13 +10,11 @@ import math
 import re
 import reprlib
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypeVar
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from lossless.errors import BadSetting
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 T = TypeVar("T")
 V = TypeVar("V")

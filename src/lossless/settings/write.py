@@ -7,7 +7,9 @@ an `openclaw.json`, which may be JSON5: see `json5.py`. A file that is a symlink
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -31,8 +33,6 @@ from lossless.settings.setting import UNSET, Flag, Number, Setting, TextList, Te
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Mapping
-    from datetime import datetime
 
 
 #: A setting's key, its old and its new value as the file holds them, and the copy of the old file.

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager, suppress
 from copy import copy
 from typing import TYPE_CHECKING
 
@@ -19,19 +20,16 @@ from lossless.store.files import LargeFileRows
 from lossless.store.maintenance.integrity import VerifyReads
 from lossless.store.messages import MARK_STEP, Messages, SearchIndex
 from lossless.store.rows import RowDigests, digest_triggers
-from lossless.store.search import WRITE_ERRORS, FullTextSearch
+from lossless.store.search import WRITE_ERRORS, FullTextSearch, VectorMaker
 from lossless.store.state import Guards, IngestMemory, Prompts, Tombstones
 from lossless.store.versions import Versions
 from lossless.store.views import Listings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
-    from contextlib import AbstractContextManager
     from pathlib import Path
 
     from lossless.model.masking import CutText
     from lossless.model.messages import StoredMessage
-    from lossless.store.search import VectorMaker
 
 #: Rows of other programs that are indexed on opening; the rest follows with searches and `catch_up`.
 _AT_OPEN = 5_000

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import ArchiveCorrupt, Stale
 from lossless.model.budget import budget_tokens, message_budget_tokens
-from lossless.model.context import ContextItem, MessageItem, Summary, SummaryItem, budget_sum, token_sum
+from lossless.model.context import ContextItem, MessageItem, NewSummary, Summary, SummaryItem, budget_sum, token_sum
 from lossless.model.records import ContextChange, TokensSaved
 from lossless.model.times import parse_time, row_time
 from lossless.store.database import (
+    Database,
+    Row,
     Sql,
     TableAccess,
     column_count,
@@ -29,11 +32,7 @@ from lossless.store.database import (
 from lossless.store.rows import RESTORE_ADVICE, MessageSketch, PartRow, json_object, sketch_message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
-
-    from lossless.model.context import NewSummary
     from lossless.model.messages import Json, Role
-    from lossless.store.database import Database, Row
     from lossless.store.messages import SearchIndex
 
 

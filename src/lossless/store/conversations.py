@@ -8,7 +8,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import lru_cache
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
@@ -17,16 +19,21 @@ from uuid import uuid4
 from lossless.model.conversations import Conversation, Session
 from lossless.model.identity import fingerprint
 from lossless.model.js_json import storable_text
-from lossless.model.messages import GENERATED_ID_PREFIX
+from lossless.model.messages import GENERATED_ID_PREFIX, Json, JsonObject
 from lossless.model.records import QuarantinedConversation, TranscriptDecision
-from lossless.store.database import Sql, TableAccess, column_time, load_queries, only, record_from_row, row_values
+from lossless.store.database import (
+    Database,
+    Row,
+    Sql,
+    TableAccess,
+    column_time,
+    load_queries,
+    only,
+    record_from_row,
+    row_values,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-    from datetime import datetime
-
-    from lossless.model.messages import Json, JsonObject
-    from lossless.store.database import Database, Row
     from lossless.store.messages import Messages
 
 

@@ -7,7 +7,7 @@ import os
 import sys
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from copy import copy
 from dataclasses import dataclass, fields
@@ -30,8 +30,6 @@ from lossless.model.paths import create_private_file, expand_path
 from lossless.model.times import parse_time, state_time
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from _typeshed import DataclassInstance
 
 Row: TypeAlias = tuple[Any, ...]

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from hashlib import blake2b
-from typing import TYPE_CHECKING
 
 from lossless.model.identity import file_ids_in
 from lossless.model.js_json import storable_json
-from lossless.model.messages import StoredFile, StoredToolOutput
+from lossless.model.messages import Role, StoredFile, StoredToolOutput
 from lossless.model.records import Page, PageStart
 from lossless.model.times import state_time
 from lossless.store.database import Sql, TableAccess, column_text, conversation_range, load_queries, only, row_values
 from lossless.store.rows import DIGEST_BYTES, PartNotes, decompress_residual, with_notes
 from lossless.store.search import SearchScope
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    from lossless.model.messages import Role
 
 
 def payload_digest(data: bytes) -> bytes:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cached_property
 from hashlib import blake2b
 from typing import TYPE_CHECKING
@@ -10,12 +12,15 @@ from typing import TYPE_CHECKING
 from lossless.model.budget import message_budget_tokens, summary_budget_tokens
 from lossless.model.identity import fingerprint
 from lossless.model.js_json import storable_text
-from lossless.model.messages import StoredMessage, ToolCall, without_words_digest
+from lossless.model.messages import Message, StoredMessage, ToolCall, without_words_digest
 from lossless.model.records import TailRow
 from lossless.model.search_text import INDEX_VERSION, extra_tokens, index_text_of, passages
 from lossless.model.times import row_time
 from lossless.store.database import (
     PASSAGE_BASE,
+    Database,
+    Params,
+    Row,
     Sql,
     TableAccess,
     column_text,
@@ -35,12 +40,7 @@ from lossless.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.model.conversations import Conversation
-    from lossless.model.messages import Message
-    from lossless.store.database import Database, Params, Row
 
 _CAUGHT_UP = "indexed_through"
 #: The mark up to which all rows are indexed advances in steps of this.

@@ -5,17 +5,15 @@ from __future__ import annotations
 import re
 import shlex
 import time
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import closing
 from functools import cache
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from lossless import errors
 from lossless.model.identity import identity_hash
 from lossless.store.database import Database, load_queries, load_schema, schema_statements
 from lossless.store.rows import COMPLETE_KEY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
 
 #: Incremented when `schema/additions.sql` changes in a way that older versions cannot write.
 SCHEMA_VERSION = 1

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
@@ -21,6 +22,7 @@ from lossless.model.js_json import storable_json, storable_text
 from lossless.model.messages import (
     UNNAMED,
     File,
+    Json,
     Message,
     ModelIdentity,
     Opaque,
@@ -31,14 +33,9 @@ from lossless.model.messages import (
     ToolCall,
     ToolResult,
 )
-from lossless.store.database import TableAccess, column_count, group_rows, load_queries
+from lossless.store.database import Database, Row, TableAccess, column_count, group_rows, load_queries
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-
-    from lossless.model.messages import Json
-    from lossless.store.database import Database, Row
-
     _MessageDigest: TypeAlias = Callable[[Sequence[object], Sequence[Sequence[object]]], bytes]
 
 #: Shorter texts stay in the skeleton: a reference would not be smaller.

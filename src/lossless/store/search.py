@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -15,19 +16,25 @@ import apsw
 
 from lossless.errors import ArchiveDenied, ArchiveFull, ArchiveLocked
 from lossless.model.js_json import storable_text
-from lossless.model.messages import ToolCall
+from lossless.model.messages import Json, ToolCall
 from lossless.model.records import SearchPlace, TextKind
 from lossless.model.search_text import index_text_of, texts_in
-from lossless.store.database import PASSAGE_BASE, Sql, TableAccess, column_count, column_text, group_rows, load_queries
+from lossless.store.database import (
+    PASSAGE_BASE,
+    Database,
+    Row,
+    Sql,
+    TableAccess,
+    column_count,
+    column_text,
+    group_rows,
+    load_queries,
+)
 from lossless.store.messages import index_digest
 from lossless.store.rows import PartRow, unpack_part
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-
-    from lossless.model.messages import Json
     from lossless.store.archive import Archive
-    from lossless.store.database import Database, Row
 
 _BATCH = 500
 #: Above every summary's id.

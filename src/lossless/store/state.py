@@ -8,6 +8,7 @@ import json
 import os
 import re
 import secrets
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
@@ -22,18 +23,16 @@ from uuid import uuid4
 
 from lossless.errors import NotFound
 from lossless.model.budget import BudgetMemory, HistoryBudget
-from lossless.model.masking import PhraseMarker, mark_cutter
+from lossless.model.masking import CutText, PhraseMarker, mark_cutter
 from lossless.model.records import CompactionDebt, EvidenceRow, ModelSpend, PromptRecord, StoredBrief, WindowMark
 from lossless.model.times import row_time
 from lossless.store.database import Database, Sql, TableAccess, column_time, load_queries, row_values, time_or_epoch
 from lossless.store.rows import json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
     from decimal import Decimal
 
     from lossless.model.conversations import Conversation
-    from lossless.model.masking import CutText
 
 _PRINT = 8
 #: What one call adds to the counters, besides what it has seen.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,8 +16,8 @@ from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import words_digest
 from lossless.model.js_json import storable_json
 from lossless.model.search_text import extra_tokens
-from lossless.store.database import Sql, TableAccess, load_queries, only
-from lossless.store.messages import index_digest, index_pieces, indexed_text
+from lossless.store.database import Database, Row, Sql, TableAccess, load_queries, only
+from lossless.store.messages import NewMessage, SearchIndex, index_digest, index_pieces, indexed_text
 from lossless.store.rows import (
     RESTORE_ADVICE,
     PartNotes,
@@ -30,12 +31,8 @@ from lossless.store.rows import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-
     from lossless.model.conversations import Conversation
     from lossless.model.messages import Json, Message, Role
-    from lossless.store.database import Database, Row
-    from lossless.store.messages import NewMessage, SearchIndex
     from lossless.store.search import FullTextSearch, SearchScope
 
 

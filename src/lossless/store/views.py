@@ -5,13 +5,15 @@ with everything that belongs to it.
 from __future__ import annotations
 
 import time
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from datetime import datetime
+from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
 from lossless.errors import BadInput
-from lossless.model.context import MessageItem, fresh_tail_start, newest_user_index
+from lossless.model.context import MessageItem, SummaryKind, fresh_tail_start, newest_user_index
 from lossless.model.records import (
     ArchiveCounts,
     CompactionDebt,
@@ -30,6 +32,9 @@ from lossless.model.records import (
 from lossless.model.times import state_time
 from lossless.store.context import context_item
 from lossless.store.database import (
+    Database,
+    Params,
+    Row,
     Sql,
     TableAccess,
     column_text,
@@ -40,13 +45,6 @@ from lossless.store.database import (
     record_from_row,
     refused,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lossless.model.context import SummaryKind
-    from lossless.store.database import Database, Params, Row
 
 #: Which tables and indexes belong to which row of the size report.
 _SIZE_GROUPS = {

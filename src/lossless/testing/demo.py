@@ -6,6 +6,7 @@ import shutil
 import sys
 import textwrap
 import time
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,8 +22,6 @@ from lossless.testing.sample import PLANTED, sample_conversation
 from lossless.tui.text import plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lossless.testing import AgentMessage
 
 SESSION = lossless.Session(key="agent:demo:ferry")

@@ -7,18 +7,16 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from importlib.resources import files
 from itertools import count as count_from
 from itertools import islice
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from lossless import formats
 from lossless.model.js_json import stringify_js
 from lossless.model.times import state_time
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 AgentMessage: TypeAlias = dict[str, Any]
 SAMPLE_COUNT = 400

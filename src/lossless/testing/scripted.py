@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import re
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import Literal, TypeAlias, get_args
 
 from lossless.errors import ModelAuth, ModelRateLimit, ModelTimeout
-from lossless.llm.completion import Completion, Usage
+from lossless.llm.completion import Completion, Prompt, Usage
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.llm.completion import Prompt
 
 Mode: TypeAlias = Literal[
     "ok",  # about a quarter of the source

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import chain
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,8 +12,6 @@ from hypothesis import strategies as st
 from lossless.testing.sample import read_data
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from hypothesis.strategies import SearchStrategy
 
 JsonDict: TypeAlias = dict[str, Any]

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
@@ -19,7 +20,7 @@ from lossless.files.vault import Vault
 from lossless.model.paths import expand_path
 from lossless.model.times import state_time
 from lossless.store import bundles
-from lossless.store.bundles import PRUNED_TABLE, SIDE_TABLES, fit_row
+from lossless.store.bundles import PRUNED_TABLE, SIDE_TABLES, BundleReader, RowValues, fit_row
 from lossless.store.rows import unpack_message
 from lossless.transfer import lossless_claw
 from lossless.transfer.files import PayloadCopier, dump_row, extra_row, restore_row, writing_file
@@ -27,10 +28,7 @@ from lossless.transfer.lossless_claw import ExportReport, TransferOptions
 from lossless.transfer.merge import Merger, import_redacted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lossless.store.archive import Archive
-    from lossless.store.bundles import BundleReader, RowValues
     from lossless.transfer.merge_plan import ImportReport
 
 _PAGE = 1000

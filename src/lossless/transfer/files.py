@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import shutil
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,8 +24,6 @@ from lossless.store.bundles import OWN_TABLES, PRUNED_TABLE, RowValues, fit_row,
 from lossless.store.files import payload_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lossless.store.archive import Archive
     from lossless.transfer.lossless_claw import ExportReport
     from lossless.transfer.merge_plan import ImportReport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from lossless.maintenance.engine_parts import EngineGroup
@@ -12,7 +13,6 @@ from lossless.transfer.remnic import export_claw_to_remnic, export_remnic, impor
 from lossless.transfer.transcripts import ImportOutcome, TranscriptImporter, preview_transcripts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lossless.transfer.merge_plan import ImportReport

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -20,8 +21,6 @@ from lossless.transfer.merge_plan import ImportReport, order_summaries
 from lossless.transfer.remnic_format import SessionBy, derive_context
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
     from lossless.store.archive import Archive
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +27,6 @@ from lossless.transfer.files import PayloadCopier
 from lossless.transfer.remnic_format import known_role, part_to_columns
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from lossless.store.versions import MessageCopy
     from lossless.transfer.lossless_claw import TransferOptions
 

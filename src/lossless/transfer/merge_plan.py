@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import datetime
 from graphlib import CycleError, TopologicalSorter
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
@@ -14,9 +16,6 @@ from lossless.model.times import parse_time, row_time, state_time
 from lossless.store.rows import json_object
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.store.bundles import Bundle, MessageId, MessageKey, RowValues
     from lossless.store.versions import MessageCopy
 

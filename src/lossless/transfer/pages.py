@@ -7,6 +7,7 @@ import html
 import json
 import re
 import tomllib
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -23,7 +24,6 @@ from lossless.transfer.files import check_written, writing_folder
 from lossless.transfer.lossless_claw import TransferOptions, reading_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from lossless.files.vault import Vault

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,17 +20,15 @@ from lossless.store.rows import json_object
 from lossless.transfer import files, remnic_format
 from lossless.transfer.lossless_claw import TransferOptions, session_names, unknown_session_warnings
 from lossless.transfer.merge import Merger, import_redacted
-from lossless.transfer.merge_plan import valid_time
+from lossless.transfer.merge_plan import ImportReport, valid_time
 from lossless.transfer.remnic_format import RemnicNode, RemnicReport, remnic_session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from lossless.files.vault import Vault
     from lossless.store.archive import Archive
     from lossless.store.bundles import MessageId, RowValues
-    from lossless.transfer.merge_plan import ImportReport
 
 
 _EMPTY: RowValues = dict.fromkeys((*bundles.MESSAGE_COLUMNS, *bundles.EXTRA_COLUMNS))

@@ -7,6 +7,7 @@ import json
 import re
 from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -18,8 +19,6 @@ from lossless.transfer.files import PayloadCopier, dump_row
 from lossless.transfer.merge_plan import messages_below, sources_first
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-
     from lossless.files.vault import Vault
     from lossless.store.bundles.other_programs import RemnicSession
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -20,7 +21,13 @@ from lossless.ingest.events import mask_text
 from lossless.ingest.sessions import lane_session, transcript_session
 from lossless.ingest.transcripts.entries import BadLine, FileState, message_entries
 from lossless.ingest.transcripts.reading import KINDS as READERS
-from lossless.ingest.transcripts.reading import WHOLE_KINDS, open_transcript, open_whole_transcripts
+from lossless.ingest.transcripts.reading import (
+    WHOLE_KINDS,
+    ListedTranscript,
+    Transcript,
+    open_transcript,
+    open_whole_transcripts,
+)
 from lossless.ingest.transcripts.records import BOM, file_state
 from lossless.maintenance.engine_parts import EngineParts
 from lossless.maintenance.transcripts import HostTranscripts
@@ -30,10 +37,7 @@ from lossless.store.archive import Archive
 from lossless.store.database import copy_database
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
     from lossless.ingest.transcripts.following import TranscriptReport
-    from lossless.ingest.transcripts.reading import ListedTranscript, Transcript
     from lossless.settings import Settings
     from lossless.settings.load import ProcessEnvironment
 

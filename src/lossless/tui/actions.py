@@ -5,6 +5,7 @@ Each is planned and previewed first, then applied.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -16,7 +17,6 @@ from lossless.model.context import EXTRACTIVE_MODEL
 from lossless.tui.text import format_bytes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
     from pathlib import Path
 
     from lossless.engine import Engine

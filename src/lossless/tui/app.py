@@ -6,6 +6,7 @@ import asyncio
 import os
 import re
 import tomllib
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -27,8 +28,6 @@ from lossless.tui.screens.page import PaneScreen, bindings, error_text
 from lossless.tui.text import WIDE_COLUMNS, LocalTimes, make_visible
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from textual.pilot import Pilot
     from textual.screen import Screen
 

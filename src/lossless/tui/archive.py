@@ -6,6 +6,7 @@ Raises `ArchiveDenied` for changes to an archive that is read only.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -14,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.errors import ArchiveDenied
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lossless.engine import Engine

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
@@ -23,10 +24,6 @@ from textual.strip import Strip
 
 from lossless.model.messages import File, Json, Opaque, Part, Reasoning, Text, ToolCall, ToolResult
 from lossless.tui.text import MAX_CHARS, NOTICE, RED, ROLES, clip_text, make_visible, one_line, plural
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
 
 #: The arguments that tell most about a call, in this order.
 _TELLING = ("command", "cmd", "file_path", "path", "query", "pattern", "url", "question", "prompt", "description")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -11,8 +12,6 @@ from lossless.model.messages import File, Message, Opaque, Part, Reasoning, Text
 from lossless.tui.text import LocalTimes, plural
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
     from lossless.maintenance.browse import Browse
     from lossless.model.records import ConversationRow, MessageRow
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -15,8 +16,6 @@ from typing import TYPE_CHECKING, Any
 from lossless.model.conversations import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from lossless.maintenance.browse import Browse
     from lossless.tui.archive import ArchiveAccess
 

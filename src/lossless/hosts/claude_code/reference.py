@@ -5,8 +5,9 @@ summaries, within a number of tokens. What does not fit is named by its id.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -15,9 +16,6 @@ from lossless.model.times import state_time
 from lossless.model.tokens import cut_to_tokens, estimate_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-    from datetime import datetime
-
     from lossless.maintenance.browse import Browse
     from lossless.model.messages import JsonObject, Message, ToolCall, ToolResult
     from lossless.model.records import MessageRow

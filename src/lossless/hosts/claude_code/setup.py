@@ -9,12 +9,13 @@ import shlex
 import shutil
 import subprocess
 import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from hashlib import sha256
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lossless.errors import BadInput
 from lossless.hosts import hook_config
@@ -24,9 +25,6 @@ from lossless.settings.json5 import edit_json5
 from lossless.settings.load import value_at
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import Any
-
     from lossless.hosts.hook_config import HostCommands
 
     Change = Callable[[dict[str, Any]], dict[str, Any]]

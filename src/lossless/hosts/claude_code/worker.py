@@ -11,25 +11,22 @@ import json
 import os
 import sys
 import time
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from lossless.errors import LosslessError
 from lossless.hosts.claude_code import session_cache
 from lossless.ingest import sessions
 from lossless.ingest.transcripts.entries import message_entries
 from lossless.ingest.transcripts.following import TranscriptReport
-from lossless.ingest.transcripts.reading import KINDS, open_transcript
+from lossless.ingest.transcripts.reading import KINDS, Transcript, open_transcript
 from lossless.ingest.transcripts.records import file_state
 from lossless.model.conversations import Session
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from typing import IO
-
     from lossless.engine import Engine
-    from lossless.ingest.transcripts.reading import Transcript
 
 
 def session_of(transcript: Transcript) -> Session:

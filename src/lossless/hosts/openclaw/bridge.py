@@ -3,24 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import ModelTimeout
-from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, CallCancelled, HostError, current_call
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, CallCancelled, HostError, Peer, PluginCall, current_call
 from lossless.llm.response import parse_completion
-from lossless.model.conversations import matches_any
-from lossless.recall.delegate import DelegateError
+from lossless.model.conversations import Session, matches_any
+from lossless.recall.delegate import DelegateError, DelegateTask
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lossless.engine import Engine
-    from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.llm.completion import Complete, Completion, Prompt
-    from lossless.model.conversations import Session
-    from lossless.recall.delegate import DelegateTask
     from lossless.settings import Settings
 
 #: Sessions whose budget and model are remembered; the oldest are forgotten.

@@ -11,12 +11,11 @@ from lossless import __version__
 from lossless.compaction.summariser import compaction_scope
 from lossless.errors import BadInput, LosslessError
 from lossless.hosts.openclaw.context_engine import MODEL_HELP, reason_text
-from lossless.hosts.openclaw.rpc import MARGIN_SECONDS
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, PluginCall
 from lossless.maintenance import repair
 
 if TYPE_CHECKING:
     from lossless.hosts.openclaw.bridge import Bridge
-    from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Session
     from lossless.model.records import ConversationRow
 

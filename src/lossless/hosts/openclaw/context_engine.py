@@ -4,6 +4,7 @@ maintain, and the ends of sessions.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,20 +13,17 @@ from lossless.compaction.compactor import parse_usage
 from lossless.compaction.plan import CompactionReason
 from lossless.errors import BadInput, LosslessError, NotFound
 from lossless.hosts.openclaw.bridge import (
+    Bridge,
     is_ignored,
 )
-from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, HostError
+from lossless.hosts.openclaw.rpc import MARGIN_SECONDS, HostError, Peer, PluginCall
 from lossless.ingest.transcripts.following import TranscriptReport
 from lossless.model.conversations import Session
 from lossless.model.messages import Incoming
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lossless.compaction.run import CompactionReport
     from lossless.engine import Engine
-    from lossless.hosts.openclaw.bridge import Bridge
-    from lossless.hosts.openclaw.rpc import Peer, PluginCall
     from lossless.ingest.run import AppendReport
     from lossless.maintenance.surgery.tool_outputs import EntryReplacement
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 from lossless import __version__
 from lossless.errors import BadSetting
@@ -10,9 +11,6 @@ from lossless.recall.tools import TOOLS
 from lossless.settings.load import HOST_CONFIG_NAME, group_spellings, key_spellings, settings_by_key
 from lossless.settings.page import manifest_schema
 from lossless.settings.setting import UNSET
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PLUGIN_ID = "lossless"
 CONTROL = "lcm-control"

@@ -7,20 +7,18 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from lossless.formats.synthetic import CUE_OPEN, EVIDENCE_OPEN, OPENING_TEXT, PINNED_TEXT
-from lossless.hosts.openclaw.bridge import is_ignored
+from lossless.hosts.openclaw.bridge import Bridge, is_ignored
 from lossless.model.budget import budget_tokens
 from lossless.providers.token_limits import window_tokens
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
     from lossless.context.run import Assembled
-    from lossless.hosts.openclaw.bridge import Bridge
     from lossless.hosts.openclaw.rpc import PluginCall
     from lossless.model.conversations import Conversation
 

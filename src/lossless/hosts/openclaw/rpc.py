@@ -10,18 +10,16 @@ import logging
 import os
 import threading
 import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, Any
 
 from lossless.errors import BadInput, LosslessError
 from lossless.model.conversations import Session
 from lossless.model.js_json import compact_json
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 
 def encode_frame(frame: object) -> bytes:

@@ -9,22 +9,17 @@ import logging
 import os
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 from lossless import __version__
 from lossless.errors import BadInput
 from lossless.hosts.openclaw import commands, context_engine, prompt
 from lossless.hosts.openclaw.bridge import Bridge, host_model, run_subagent
-from lossless.hosts.openclaw.rpc import HostError, Peer
-from lossless.recall.delegate import DelegateError
+from lossless.hosts.openclaw.rpc import HostError, Peer, PluginCall
+from lossless.recall.delegate import DelegateError, DelegateTask
 from lossless.recall.scope import Caller
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lossless.hosts.openclaw.rpc import PluginCall
-    from lossless.recall.delegate import DelegateTask
 
 
 def call_tool(bridge: Bridge, call: PluginCall) -> dict[str, Any]:

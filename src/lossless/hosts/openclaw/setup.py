@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lossless.errors import BadInput
 from lossless.hosts.config_files import (
@@ -23,9 +24,6 @@ from lossless.hosts.openclaw.bridge import qualified_model
 from lossless.hosts.openclaw.manifest import PLUGIN_ID, accepted_config
 from lossless.settings.json5 import edit_json5, parse_json5, repeated_key
 from lossless.settings.load import HOST_CONFIG_BLOCKS, includes_others, value_at
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
 
 #: The plugin whose database and settings this one takes over.
 _BEFORE = "lossless-claw"

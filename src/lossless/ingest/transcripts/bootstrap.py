@@ -8,8 +8,10 @@ after an interruption the next reading continues from there.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,22 +21,23 @@ from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.plan import IngestPlan
 from lossless.ingest.transcripts import entries as lines
 from lossless.ingest.transcripts import exclusions, following
-from lossless.ingest.transcripts.entries import FileState, TranscriptHeader, WholeTranscript
+from lossless.ingest.transcripts.entries import (
+    FileState,
+    TranscriptEntry,
+    TranscriptHeader,
+    TranscriptLine,
+    WholeTranscript,
+)
 from lossless.ingest.transcripts.following import BootstrapRequest, TranscriptReading, TranscriptReport
 from lossless.ingest.transcripts.reading import KINDS, ListedTranscript, Transcript
 from lossless.ingest.transcripts.records import digest_before, file_state, read_appended, tail_digest
 from lossless.ingest.window import IncomingWindow
-from lossless.model.conversations import Conversation
+from lossless.model.conversations import Conversation, Session
 from lossless.model.messages import Incoming, without_words_digest
 from lossless.store.conversations import Checkpoint
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
-
     from lossless.ingest.events import Event
-    from lossless.ingest.transcripts.entries import TranscriptEntry, TranscriptLine
-    from lossless.model.conversations import Session
     from lossless.store.archive import Archive
 
 #: Known messages before the first unknown one that determine its position.

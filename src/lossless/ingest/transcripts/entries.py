@@ -6,24 +6,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from hashlib import blake2b
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, cast
 
 from lossless.model.identity import checkpoint_hash
 from lossless.model.messages import GENERATED_ID_PREFIX, Incoming, JsonObject, Message
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
     from pathlib import Path
-    from typing import TypeAlias
 
-    #: A readable record, or its replacement; and the same for an entry.
-    Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
-    TranscriptLine: TypeAlias = "TranscriptEntry | BadLine"
-
+#: A readable record, or its replacement; and the same for an entry.
+Record: TypeAlias = "tuple[RecordPosition, dict[str, Any]] | BadLine"
+TranscriptLine: TypeAlias = "TranscriptEntry | BadLine"
 
 #: The tie of a tool result: it is on the path whenever its call is.
 ANSWER = "*"

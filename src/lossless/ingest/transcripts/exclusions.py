@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
@@ -20,16 +21,13 @@ from lossless.model.context import MessageItem
 from lossless.model.messages import GENERATED_ID_PREFIX
 from lossless.model.records import ContextChange
 from lossless.model.tokens import estimate_tokens
-from lossless.store.conversations import PRINT_BYTES, MessageRef, entry_id_digest
+from lossless.store.conversations import PRINT_BYTES, ConversationHistory, MessageRef, entry_id_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
-
     from lossless.ingest.transcripts.entries import TranscriptLine
     from lossless.ingest.transcripts.following import TranscriptReading
     from lossless.ingest.window import IncomingWindow
     from lossless.store.archive import Archive
-    from lossless.store.conversations import ConversationHistory
 
 #: So many equal messages in a row are not a coincidence.
 _SURE = 3

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 from lossless.formats.synthetic import without_evidence
 from lossless.model.times import first_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
 
 
 def text(record: dict[str, Any], *keys: str) -> str | None:

@@ -8,27 +8,23 @@ another header.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from lossless.errors import Stale
 from lossless.ingest import transcript_entries as ingest
 from lossless.ingest.events import mask_items, mask_records
 from lossless.ingest.transcripts import entries as lines
-from lossless.ingest.transcripts.entries import BadLine, TranscriptEntry
-from lossless.ingest.transcripts.exclusions import find_exclusions, keep_other_wordings
-from lossless.ingest.transcripts.reading import EntryTree
+from lossless.ingest.transcripts.entries import BadLine, FileState, TranscriptEntry, TranscriptLine
+from lossless.ingest.transcripts.exclusions import Exclusions, find_exclusions, keep_other_wordings
+from lossless.ingest.transcripts.reading import EntryTree, Transcript
 from lossless.ingest.transcripts.records import tail_digest
 from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, without_words_digest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
-
     from lossless.ingest.run import AppendReport, PayloadPolicy
-    from lossless.ingest.transcripts.entries import FileState, TranscriptLine
-    from lossless.ingest.transcripts.exclusions import Exclusions
-    from lossless.ingest.transcripts.reading import Transcript
     from lossless.ingest.window import IncomingWindow
     from lossless.model.conversations import Conversation, Session
     from lossless.model.records import TranscriptDecision

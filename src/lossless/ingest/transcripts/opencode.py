@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lossless.errors import BadInput
 from lossless.ingest.transcripts import fields
@@ -15,17 +16,14 @@ from lossless.ingest.transcripts.entries import (
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
+    TranscriptLine,
     WholeTranscript,
 )
 from lossless.ingest.transcripts.records import file_state, is_sqlite, parse_object, read_document
 from lossless.store.bundles.other_programs import is_opencode, opencode_messages, opencode_sessions
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
-    from typing import TypeAlias
-
-    from lossless.ingest.transcripts.entries import TranscriptLine
 
     #: A message and its parts, as dictionaries; or why one of them cannot be read.
     Stored: TypeAlias = tuple[dict[str, Any] | str, Sequence[dict[str, Any] | str]]

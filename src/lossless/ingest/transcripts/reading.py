@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from io import BytesIO
@@ -20,9 +21,13 @@ from lossless.ingest.transcripts.entries import (
     ANSWER,
     BadLine,
     FileState,
+    Reader,
+    Record,
     RecordPosition,
     TranscriptEntry,
     TranscriptHeader,
+    TranscriptLine,
+    WholeTranscript,
 )
 from lossless.ingest.transcripts.records import (
     file_state,
@@ -36,9 +41,7 @@ from lossless.model.messages import Incoming, Message, MessageLike
 
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from lossless.ingest.transcripts.entries import Reader, Record, TranscriptLine, WholeTranscript
 
 _READERS = (chatgpt.READER, codex.READER, claude_code.READER, openclaw.PI_READER, openclaw.READER, jsonl.READER)
 KINDS = {reader.kind: reader for reader in _READERS}

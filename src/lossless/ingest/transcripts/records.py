@@ -10,18 +10,17 @@ import json
 import os
 import re
 import stat
+from collections.abc import Iterator
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from lossless.errors import BadInput
-from lossless.ingest.transcripts.entries import BadLine, FileState, RecordPosition
+from lossless.ingest.transcripts.entries import BadLine, FileState, Record, RecordPosition
 from lossless.model.js_json import is_encodable, refuse_number
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
-    from lossless.ingest.transcripts.entries import Record
 
 BOM = b"\xef\xbb\xbf"
 #: Longer lines are skipped: no archive could store such a record.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -14,8 +15,6 @@ from lossless.maintenance.surgery import dissolve
 from lossless.model.context import CallIds, ContextItem, MessageItem, SummaryItem, budget_sum, fresh_tail_start
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lossless.compaction.plan import Pass
     from lossless.compaction.summarise import SummarySource, WrittenSummary
     from lossless.model.conversations import Conversation

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from itertools import chain
 from typing import TYPE_CHECKING
 
@@ -17,9 +19,6 @@ from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import FormerSummary, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import datetime
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import SessionRef
     from lossless.store.archive import Archive

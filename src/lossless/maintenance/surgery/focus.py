@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from hashlib import sha256
 from importlib.resources import files
 from typing import TYPE_CHECKING
@@ -24,9 +26,6 @@ from lossless.recall.scope import Scope
 from lossless.store.maintenance.surgery import SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-    from datetime import datetime
-
     from lossless.llm.chain import ModelChain
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.conversations import SessionRef

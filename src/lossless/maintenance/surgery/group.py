@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from lossless.errors import BadInput
@@ -10,8 +11,6 @@ from lossless.maintenance.engine_parts import EngineGroup, EngineParts, forward,
 from lossless.maintenance.surgery import common, dissolve, focus, merge, rewriting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from lossless.compaction.compactor import Compactor
     from lossless.compaction.summarise import SummaryPrompt, SummarySource
     from lossless.maintenance.surgery.common import BackupMaker, OperationReport

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from hashlib import sha256
 from itertools import accumulate, groupby
 from operator import itemgetter
@@ -21,9 +23,6 @@ from lossless.store.context import item_id
 from lossless.store.maintenance.surgery import MERGE_REASON, LogEntry, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from datetime import datetime
-
     from lossless.files.vault import Vault
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.model.messages import StoredFile

@@ -9,8 +9,10 @@ calls that a user asked for.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from itertools import islice
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -26,9 +28,6 @@ from lossless.model.tokens import cut_to_tokens, estimate_tokens, one_line
 from lossless.store.maintenance.surgery import FormerSummary, SurgeryWrites
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.compaction.compactor import Compactor
     from lossless.llm.completion import Complete, Completion, Prompt
     from lossless.maintenance.engine_parts import EngineParts

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from lossless.errors import NotFound
@@ -13,9 +15,6 @@ from lossless.files.vault import Vault, write_payloads
 from lossless.store.maintenance.deletion import ArchiveRemover
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import datetime
-
     from lossless.maintenance.engine_parts import EngineParts
     from lossless.maintenance.rotate import RecordedMessage
     from lossless.model.conversations import SessionRef

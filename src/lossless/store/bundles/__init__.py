@@ -5,6 +5,7 @@ columns, and written into an archive under free ids, indexed, in the caller's tr
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import chain, islice
@@ -13,18 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from lossless.model.budget import message_budget_tokens
 from lossless.model.identity import fingerprint, identity_hash, part_id
-from lossless.store.database import Sql, TableAccess, column_text, group_dicts, group_rows, load_queries
+from lossless.store.database import Database, Sql, TableAccess, column_text, group_dicts, group_rows, load_queries
 from lossless.store.messages import index_digest, indexed_text
 from lossless.store.migrate import affinity, base_columns, base_tables, own_tables, table_columns
 from lossless.store.rows import DIGESTED_PART_COLUMNS, PartRow, digested_part, message_digest, unpack_message
 from lossless.store.versions import MessageCopy, StoredWording
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-
     from lossless.model.messages import Message
     from lossless.store.archive import Archive
-    from lossless.store.database import Database
 
 #: Larger counts are nonsense, and their sums would overflow.
 _MOST = 1 << 40

@@ -6,16 +6,18 @@ import json
 import re
 import secrets
 import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import apsw
 
 from lossless.errors import ArchiveError, ArchiveFull, ArchiveLocked
 from lossless.model.conversations import Session
-from lossless.model.masking import FORGOTTEN
-from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, without_words_digest
+from lossless.model.masking import FORGOTTEN, CutText
+from lossless.model.messages import FORGOTTEN_WORDS_DIGEST, GENERATED_ID_PREFIX, Json, without_words_digest
 from lossless.store.conversations import TranscriptRecords, pack_record, unpack_record
 from lossless.store.database import (
     PASSAGE_BASE,
@@ -31,11 +33,6 @@ from lossless.store.maintenance.integrity import varint
 from lossless.store.rows import decompress_residual
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from datetime import datetime
-
-    from lossless.model.masking import CutText
-    from lossless.model.messages import Json
     from lossless.store.archive import Archive
 
 #: Rows of these survive a conversation, without its number.

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 from graphlib import CycleError, TopologicalSorter
 from hashlib import blake2b
 from itertools import zip_longest
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import apsw
 
@@ -31,11 +33,6 @@ from lossless.store.database import (
 from lossless.store.files import payload_digest
 from lossless.store.messages import SearchIndex, index_digest, index_pieces
 from lossless.store.rows import RowDigests
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Sequence
-    from datetime import datetime, timedelta
-
 
 #: How many rows of each table a quick check searches for, evenly spread, and by how many words each.
 _SAMPLES = 12

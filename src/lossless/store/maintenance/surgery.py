@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -11,16 +13,12 @@ from lossless.errors import NotFound, Stale
 from lossless.model.identity import file_ids_in
 from lossless.model.records import ContextChange
 from lossless.store.context import item_id
-from lossless.store.database import Sql, TableAccess, load_queries, only
+from lossless.store.database import Row, Sql, TableAccess, load_queries, only
 from lossless.store.migrate import base_columns
 from lossless.store.search import TrigramIndex
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
-    from datetime import datetime
-
     from lossless.store.archive import Archive
-    from lossless.store.database import Row
 
 _SUMMARIES = load_queries("summaries")
 

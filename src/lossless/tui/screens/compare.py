@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -10,16 +11,13 @@ from rich.text import Text
 from lossless.ingest.sequences import longest_chain
 from lossless.tui import reads
 from lossless.tui.reads import DetailView
-from lossless.tui.screens.page import in_background
+from lossless.tui.screens.page import Cell, in_background
 from lossless.tui.screens.transcript import SessionFileMessage, TranscriptReader, TranscriptWindowScreen
 from lossless.tui.text import GREEN, NOTICE, RED, plural, right_cell, role_cell, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
     from lossless.maintenance.browse import Browse
     from lossless.model.records import MessageRow
-    from lossless.tui.screens.page import Cell
 
 #: So many messages that only the archive has are shown in one place; the others are counted.
 GAP = 50

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
+from datetime import datetime
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
@@ -13,17 +14,14 @@ from lossless.model.records import StoredBrief, SummaryRow
 from lossless.tui import actions
 from lossless.tui.reads import DetailView
 from lossless.tui.screens.dialogs import DetailDialog, InputDialog, diff_text
-from lossless.tui.screens.page import in_background
+from lossless.tui.screens.page import Cell, in_background
 from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_cell, role_cell, share_bar, text_cell
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
     from lossless.maintenance.surgery.focus import FocusStatus
-    from lossless.tui.screens.page import Cell
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"

@@ -6,13 +6,15 @@ import asyncio
 import time
 import tomllib
 from abc import abstractmethod
+from collections.abc import Callable, Coroutine, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, ParamSpec, TypeAlias, TypeVar, cast
 
 from rich.console import Group, RenderableType
 from rich.text import Text
 from textual import work
-from textual.binding import Binding
+from textual.binding import Binding, BindingType
 from textual.containers import Container, Horizontal, VerticalScroll
 from textual.screen import Screen
 from textual.widget import Widget
@@ -26,11 +28,7 @@ from lossless.tui.session_files import find_transcript
 from lossless.tui.text import clip_text, make_visible, one_line, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
-    from datetime import datetime
-
     from textual.app import ComposeResult
-    from textual.binding import BindingType
 
     from lossless.tui.app import TerminalApp
     from lossless.tui.archive import ArchiveAccess

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -21,8 +22,6 @@ from lossless.tui.screens.page import BackgroundReader, in_background
 from lossless.tui.text import ROLES, LocalTimes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from textual.events import Resize
 
     from lossless.maintenance.browse import Browse

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -17,8 +18,6 @@ from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import BLUE, GREEN, NOTICE, ROLES, one_line, plural, share_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from textual.widgets.tree import TreeNode
 
     from lossless.maintenance.browse import Browse

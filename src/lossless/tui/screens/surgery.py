@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from queue import SimpleQueue
 from typing import TYPE_CHECKING
 
@@ -16,8 +17,6 @@ from lossless.tui.screens.page import Cell, PaneScreen, in_background
 from lossless.tui.text import NOTICE, RED, clip_text, make_visible, plural, text_cell
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from lossless.maintenance.doctor import DoctorFinding
     from lossless.maintenance.surgery.rewriting import RewritePlan, SummaryDraft
     from lossless.tui.actions import PlannedChange, PlannedRewrite

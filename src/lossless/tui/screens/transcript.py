@@ -7,6 +7,7 @@ import shlex
 import time
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Generic, Literal, TypeAlias, TypeVar
 
 from rich.text import Text
@@ -25,11 +26,9 @@ from lossless.tui.screens.surgery import SurgeryScreen
 from lossless.tui.text import LocalTimes, plural, right_cell, role_cell, shorten_middle, text_cell
 
 if TYPE_CHECKING:
-    from datetime import datetime
     from pathlib import Path
 
     from lossless.ingest.events import Event
-    from lossless.model.messages import Message
 
 
 @dataclass(frozen=True, slots=True)
