@@ -551,7 +551,7 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether what was said before both is the same in different words; very short texts that differ say nothing."""
+        """Whether what was said before both is the same in other words; very short texts that differ say nothing."""
         behind = s
         for n in range(1, min(w, s) + 1):
             if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS:
