@@ -162,7 +162,7 @@ class _Matcher:
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
-            self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
+            self._fill_cut(list(range(len(self.shown)))[:_HEADS], sorted(self.last or ())[: 2 * _HEADS])
             pairs = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
             self.chain = pairs or sorted(self.rows.items())
         for w, s in self.chain:
@@ -302,12 +302,12 @@ class _Matcher:
         heads = [w for w, one in enumerate(self.shown[:_HEADS]) if one.role in _SPEAKERS and not one.is_short]
         rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.roles[s] in _SPEAKERS]
         rows = [s for s in rows if not self.pair.is_short(s)]
-        scores = {
-            (i, j): score
-            for i, w in enumerate(heads)
-            for j, s in enumerate(rows)
-            if self.pair.may_be(w, s) and (score := self.pair.likeness(w, s)) >= ALIKE
-        }
+        scores: dict[tuple[int, int], float] = {}
+        for i, w in enumerate(heads):
+            alike = ((j, self.pair.likeness(w, s)) for j, s in enumerate(rows) if self.pair.may_be(w, s))
+            scores |= {(i, j): score for j, score in alike if score >= ALIKE}
+            if not scores and i + 1 == _SEVERAL:
+                return []
         weights = {place: score if score >= SAME else score / 4 for place, score in scores.items()}
         pairs = best_in_order(weights, len(heads), len(rows))
         if sum(scores[place] >= SAME for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
