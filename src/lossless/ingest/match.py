@@ -200,8 +200,7 @@ class _Matcher:
         """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
         start = len(chain)
         for w, s in reversed(chain):
-            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
-            if not is_next or not self._is_open(w):
+            if not self._is_open(w) or chain[start : start + 1] not in ([], [(w + 1, s + 1)]):
                 break
             start -= 1
         run, before = chain[start:], chain[start - 1] if start else (-1, -1)
@@ -211,7 +210,9 @@ class _Matcher:
         row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
         if asked is None or row is None or self.shown[asked].is_short:
             return chain
-        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
+        likeness = self.pair.likeness(asked, row) if self.pair.may_be(asked, row) else 0.0
+        is_next = likeness == 1.0 or run[0][0] - asked == run[0][1] - row  # else the host may go on from an edit
+        return chain if likeness >= ALIKE and is_next else chain[:start]
 
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
@@ -379,10 +380,9 @@ class _Matcher:
         first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
         if self.follows and len(ends) < SURE:
             self.ambiguous += len(ends) - first
-        elif not rest and 0 < len(ends) < SURE:
+        elif not rest and 0 < len(ends) < SURE:  # the host may have continued from an edited message before them
             before = max((w for w in self.rows if w < ends[0][0]), default=-1)
-            if self._is_edited(before) and self.rows[before] != ends[0][1] - 1:  # the host may have continued there
-                self.ambiguous += len(ends)
+            self.ambiguous += len(ends) if self._is_edited(before) and self.rows[before] != ends[0][1] - 1 else 0
 
     def _is_open(self, w: int) -> bool:
         return self.shown[w].is_short and self.shown[w].known is None
