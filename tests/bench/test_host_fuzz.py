@@ -114,6 +114,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits, sliding", 31_000_005_354),
         ("edits and cuts off", 31_000_007_460),
         ("edits, sliding", 32_000_004_346),
+        ("edits and cuts off", 37_000_002_798),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -162,7 +162,7 @@ class _Matcher:
             self.ambiguous += len(found) if is_there else 0
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
-            self._fill_cut(list(range(min(len(self.shown), 2 * _HEADS))), sorted(self.last or ()))
+            self._fill_cut(list(range(len(self.shown)))[:_HEADS], sorted(self.last or ())[: 2 * _HEADS])
             pairs = [] if self.rows else self._overlap_by_marks() or self._reworded_overlap() or self._newest_again()
             self.chain = pairs or sorted(self.rows.items())
         for w, s in self.chain:
@@ -200,8 +200,7 @@ class _Matcher:
         """A chain without a run of very short texts at its end that follow different user messages on the two sides."""
         start = len(chain)
         for w, s in reversed(chain):
-            is_next = start == len(chain) or chain[start] == (w + 1, s + 1)
-            if not is_next or not self._is_open(w):
+            if not self._is_open(w) or chain[start : start + 1] not in ([], [(w + 1, s + 1)]):
                 break
             start -= 1
         run, before = chain[start:], chain[start - 1] if start else (-1, -1)
@@ -211,7 +210,9 @@ class _Matcher:
         row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
         if asked is None or row is None or self.shown[asked].is_short:
             return chain
-        return chain if self.pair.may_be(asked, row) and self.pair.likeness(asked, row) >= ALIKE else chain[:start]
+        likeness = self.pair.likeness(asked, row) if self.pair.may_be(asked, row) else 0.0
+        is_next = likeness == 1.0 or run[0][0] - asked == run[0][1] - row  # else the host may go on from an edit
+        return chain if likeness >= ALIKE and is_next else chain[:start]
 
     def _common_beginning(self) -> dict[int, int]:
         both = range(min(len(self.shown), len(self.stored)))
@@ -302,12 +303,12 @@ class _Matcher:
         heads = [w for w, one in enumerate(self.shown[:_HEADS]) if one.role in _SPEAKERS and not one.is_short]
         rows = [s for s in sorted(self.last or ())[: 2 * _HEADS] if self.roles[s] in _SPEAKERS]
         rows = [s for s in rows if not self.pair.is_short(s)]
-        scores = {
-            (i, j): score
-            for i, w in enumerate(heads)
-            for j, s in enumerate(rows)
-            if self.pair.may_be(w, s) and (score := self.pair.likeness(w, s)) >= ALIKE
-        }
+        scores: dict[tuple[int, int], float] = {}
+        for i, w in enumerate(heads):
+            alike = ((j, self.pair.likeness(w, s)) for j, s in enumerate(rows) if self.pair.may_be(w, s))
+            scores |= {(i, j): score for j, score in alike if score >= ALIKE}
+            if not scores and i + 1 == _SEVERAL:
+                return []
         weights = {place: score if score >= SAME else score / 4 for place, score in scores.items()}
         pairs = best_in_order(weights, len(heads), len(rows))
         if sum(scores[place] >= SAME for place in pairs) < _SEVERAL or 2 * len(pairs) <= 1 + pairs[-1][0]:
@@ -379,10 +380,9 @@ class _Matcher:
         first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
         if self.follows and len(ends) < SURE:
             self.ambiguous += len(ends) - first
-        elif not rest and 0 < len(ends) < SURE:
+        elif not rest and 0 < len(ends) < SURE:  # the host may have continued from an edited message before them
             before = max((w for w in self.rows if w < ends[0][0]), default=-1)
-            if self._is_edited(before) and self.rows[before] != ends[0][1] - 1:  # the host may have continued there
-                self.ambiguous += len(ends)
+            self.ambiguous += len(ends) if self._is_edited(before) and self.rows[before] != ends[0][1] - 1 else 0
 
     def _is_open(self, w: int) -> bool:
         return self.shown[w].is_short and self.shown[w].known is None
@@ -551,7 +551,7 @@ class _Matcher:
         return is_other and not is_framed and not self.pair.is_lesser(w + 1, s + 1)
 
     def _is_behind_alike(self, w: int, s: int) -> bool:
-        """Whether what was said before both is the same in different words; very short texts that differ say nothing."""
+        """Whether what was said before both is the same in other words; very short texts that differ say nothing."""
         behind = s
         for n in range(1, min(w, s) + 1):
             if (self.shown[w - n].role, self.shown[w - n].is_short) in _BRANCH_SIGNS:
