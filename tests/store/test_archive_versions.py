@@ -21,6 +21,7 @@ from lossless.store.archive import Archive
 from lossless.store.context import item_id
 from lossless.store.maintenance.deletion import ArchiveRemover
 from lossless.store.messages import NewMessage
+from lossless.store.versions import Versions
 from lossless.testing.strategies import MESSAGES, hostile_text
 from tests.faults import Fault, dump, failing_at, open_engine, problems, statements_of
 
@@ -224,6 +225,19 @@ def test_a_streamed_message_costs_little(tmp_path: Path) -> None:
 
     whole, streamed = room("whole.db", 1), room("streamed.db", 200)
     assert streamed - whole < len(texts) * 20_000
+
+
+def test_a_revision_reads_no_version(tmp_path: Path) -> None:
+    """A message that its host decorates in every turn gets more and more of them."""
+    with open_engine(tmp_path / "lcm.db") as engine:
+        message_id = first(engine, {"role": "user", "content": "at 9:00: hello"})
+        revise(engine.archive, message_id, {"role": "user", "content": "at 9:01: hello"})
+        new = {"role": "user", "content": "at 9:02: hello"}
+        seen = statements_of(engine.archive.database, lambda: revise(engine.archive, message_id, new))
+        again = {"role": "user", "content": "at 9:00: hello"}
+        known = statements_of(engine.archive.database, lambda: revise(engine.archive, message_id, again))
+        assert len(engine.archive.versions.of(message_id)) == 2
+    assert (Versions.queries["of"] in seen, Versions.queries["of"] in known) == (False, True)
 
 
 def test_append_costs_nothing_more(tmp_path: Path) -> None:

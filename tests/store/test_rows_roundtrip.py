@@ -14,7 +14,7 @@ import lossless
 from bench.agent_conversation import agent_conversation
 from lossless import errors, formats
 from lossless.model.messages import File, Message, ModelIdentity, Opaque, Reasoning, Text, ToolCall, ToolResult
-from lossless.store.rows import decompress_residual
+from lossless.store.rows import decompress_residual, pack_message
 from lossless.testing import sample_conversation
 from lossless.testing.strategies import MESSAGES, hostile_text, json_values
 from tests.faults import SESSION, open_engine, problems
@@ -121,6 +121,13 @@ def test_messages_made_by_hand_come_back(shared: lossless.Engine, message: Messa
 
 
 # --- what is refused ------------------------------------------------------------------------------
+
+
+def test_names_that_python_takes_for_equal_are_not_mixed_up() -> None:
+    names: list[Any] = [1, True, 1.0, "1", ["1"]]
+    made = [pack_message(Message("assistant", "hi", identity=ModelIdentity("p", "a", name))) for name in names]
+    kept = [json.loads(parts[0].metadata)["modelId"] for _, parts, _ in made]
+    assert list(map(repr, kept)) == list(map(repr, names))
 
 
 @pytest.mark.parametrize(

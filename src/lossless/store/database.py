@@ -63,13 +63,13 @@ def schema_statements(file: str) -> tuple[str, ...]:
 
 
 def conversation_range(conversation_id: int | None) -> dict[str, object]:
-    """The range of conversation numbers; None means all, also text of read-only files, which is below any blob.
+    """The range of conversation numbers; None means all. One condition for both keeps to the same indexes.
 
-    One condition for both keeps to the same indexes.
+    >>> conversation_range(7), conversation_range(None)
+    ({'first': 7, 'last': 7}, {'first': -9223372036854775808, 'last': 9223372036854775807})
     """
-    if conversation_id is None:
-        return {"first": -(2**63), "last": b""}
-    return {"first": conversation_id, "last": conversation_id}
+    first, last = (-(2**63), 2**63 - 1) if conversation_id is None else (conversation_id, conversation_id)
+    return {"first": first, "last": last}
 
 
 D = TypeVar("D", bound="DataclassInstance")

@@ -199,8 +199,9 @@ class SearchIndex(TableAccess):
 
     def emptied_upstream(self) -> tuple[str, ...]:
         """Upstream's search tables that are empty although they should not be."""
-        lacking = dict.fromkeys(table for table, _ in self.upstream_lost())
-        return tuple(table for table in lacking if not self._any(f"{table}_any"))
+        empty = [table for table in self.upstream if not self._any(f"{table}_any")]
+        lacking = dict.fromkeys(table for table, _ in self.upstream_lost(summaries=1)) if empty else ()
+        return tuple(table for table in lacking if table in empty)
 
     def refill_upstream(self, limit: int = _INDEX_BATCH) -> int:
         """Add some missing rows to one of upstream's search tables; returns how many. Needs a transaction."""

@@ -43,6 +43,8 @@ _SHORT = 16
 #: Even if it is a raw block.
 _VERY_SHORT = 8
 _LITERALS = frozenset((int, float, bool, type(None)))
+#: Types whose equal values are the same in JSON: 1 and true are not.
+_PLAIN = frozenset((str, bool))
 #: Frequent substrings of skeletons, most frequent last. Part of the file format: a new list needs another first byte.
 _COMMON = files(__package__).joinpath("schema", "frequent_substrings.txt").read_bytes().replace(b"\n", b"")
 _FIRST_BYTE = b"1"
@@ -209,7 +211,8 @@ def _part_rows(message: Message, content: str) -> tuple[PartRow, ...]:
 
 
 def _row(ordinal: int, part_type: str, metadata: dict[str, Any], **columns: str | None) -> PartRow:
-    text = storable_json(metadata) if "raw" in metadata else _metadata_text(*metadata.items())
+    is_plain = _PLAIN.issuperset(map(type, metadata.values()))
+    text = _metadata_text(*metadata.items()) if is_plain else storable_json(metadata)
     return PartRow(ordinal, part_type, metadata=text, **columns)
 
 

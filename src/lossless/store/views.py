@@ -207,8 +207,16 @@ class Listings(TableAccess):
     ) -> dict[str, object]:
         """Where a page is: in one conversation or in all, after a row, within a time range."""
         behind = {"from_at": start.at if start else None, "from_id": start.id if start else None}
-        place = conversation_range(conversation_id) | asdict(span or TimeRange()) | behind
+        place = self._range(conversation_id) | asdict(span or TimeRange()) | behind
         return place | {"limit": limit, "within": self.within}
+
+    def _range(self, conversation_id: int | None) -> dict[str, object]:
+        """The range of conversation numbers; for all in a file that is only read, with ids that are texts.
+
+        SQLite orders texts above numbers and below bytes. A file with such ids is never written.
+        """
+        found = conversation_range(conversation_id)
+        return found | {"last": b""} if conversation_id is None and self._db.read_only else found
 
     def message_totals(self, conversation_id: int) -> tuple[int, int]:
         """How many messages a conversation has, and their tokens."""
@@ -326,7 +334,7 @@ class Listings(TableAccess):
 
     def newest_telemetry(self, limit: int) -> list[tuple[int, CacheTelemetry]]:
         """What providers reported last about prompt caches, with the conversations, the newest first."""
-        rows = self._rows("telemetry", conversation_range(None) | {"limit": limit})
+        rows = self._rows("telemetry", self._range(None) | {"limit": limit})
         return [(row[0], record_from_row(CacheTelemetry, row[1:])) for row in rows]
 
     def context_count(self, conversation_id: int) -> int:
@@ -334,7 +342,7 @@ class Listings(TableAccess):
 
     def depths(self, conversation_id: int | None = None) -> list[DepthSizes]:
         """The summaries of one conversation, or of all, by depth."""
-        return self._records(DepthSizes, "depths", conversation_range(conversation_id))
+        return self._records(DepthSizes, "depths", self._range(conversation_id))
 
     def message_status(self, message_id: int) -> MessageStatus:
         return self._record(MessageStatus, "message_status", id=message_id) or MessageStatus()

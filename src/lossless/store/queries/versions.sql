@@ -13,6 +13,9 @@ INSERT INTO message_versions (message_id, digest, lesser, length, base_id, token
 VALUES (?1, ?2, ?3, ?4, NULL, ?5, ?6, ?7)
     ON CONFLICT DO NOTHING RETURNING version_id;
 
+-- name: known
+SELECT version_id FROM message_versions WHERE digest = :digest AND message_id = :message_id;
+
 -- name: of
 SELECT message_id, version_id, digest, lesser, length, base_id, tokens, at, body
   FROM message_versions WHERE message_id IN (SELECT value FROM json_each(:ids))
