@@ -135,6 +135,8 @@ class _Matcher:
         self.cuts: set[int] = set()
         self.alike: set[int] = set()
         self.strayed: set[int] = set()
+        #: Messages that may have been said again, and how many more an overlap leaves open.
+        self.repeats: set[int] = set()
         self.ambiguous = 0
 
     # -- anchors
@@ -159,7 +161,7 @@ class _Matcher:
         is_little = len(found) < SURE and all(self.shown[w].is_short for w in found)
         if self.chain and not self.follows and not is_newest and is_little:  # only a run of very short texts
             is_there = len(found) < len(self.chain) or (w > 0 and self._begins_as_before(is_reworded=True))
-            self.ambiguous += len(found) if is_there else 0
+            self.repeats.update(found if is_there else ())
             self.chain = self.chain if is_there else []
         if not self.chain and not self.follows:
             self._fill_cut(list(range(len(self.shown)))[:_HEADS], sorted(self.last or ())[: 2 * _HEADS])
@@ -238,7 +240,7 @@ class _Matcher:
             is_new = is_new and not self._is_neighbour(size, size, ALIKE)
             if is_new and len(self.shown) >= len(self.last or self.stored):
                 return True
-            self.ambiguous += size
+            self.repeats.update(range(size))
         return any(self._same(size, s) and all(self._is_almost(w, s - size + w) for w in range(size)) for s in later)
 
     def _landmarks(self, anchors: Mapping[int, int]) -> dict[int, int]:
@@ -327,7 +329,7 @@ class _Matcher:
         there = (w for w in range(few) if self._is_equal(w, newest) and self.pair.may_be(w, newest))
         head = next((w for w in there if not is_start or not self._is_equal(w, start + w)), None)
         if head is not None:
-            self.ambiguous += 1
+            self.repeats.add(head)
             run = [(n, newest - head + n) for n in range(head + 1) if newest >= head]
             return run if run and all(self._is_almost(w, s) for w, s in run) else [(head, newest)]
         for size in range(min(_FEW, len(self.shown), len(self.stored)), 0, -1):
@@ -337,7 +339,7 @@ class _Matcher:
             late = [w for w, s in pairs[reworded + 1 :] if self.shown[w].is_short or self.pair.is_short(s)]
             if all(self._is_almost(w, s) and (w not in late or self._is_equal(w, s)) for w, s in pairs):
                 self.alike.update(w for w, s in pairs if not self._is_equal(w, s))
-                self.ambiguous += size if all(self.shown[w].is_short for w, _ in pairs) else len(late)
+                self.repeats.update(range(size) if all(self.shown[w].is_short for w, _ in pairs) else late)
                 return pairs
         return []
 
@@ -372,17 +374,19 @@ class _Matcher:
         self._count_short_end()
 
     def _count_short_end(self) -> None:
-        """Count very short texts that are certain only by their run, after something new."""
+        """Count very short texts that are certain only by their run, after something new or edited."""
         rest = len(self.chain)
         while rest and self._is_open(self.chain[rest - 1][0]):
             rest -= 1
-        ends = self.chain[rest:]
-        first = next((n for n, (w, _) in enumerate(ends) if self._is_behind_new(w)), len(ends))
-        if self.follows and len(ends) < SURE:
-            self.ambiguous += len(ends) - first
-        elif not rest and 0 < len(ends) < SURE:  # the host may have continued from an edited message before them
-            before = max((w for w in self.rows if w < ends[0][0]), default=-1)
-            self.ambiguous += len(ends) if self._is_edited(before) and self.rows[before] != ends[0][1] - 1 else 0
+        ends = [w for w, _ in self.chain[rest:]]
+        if not 0 < len(ends) < SURE or (rest and not self.follows):
+            return
+        before = max((w for w in self.rows if w < ends[0]), default=-1)
+        first = next((n for n, w in enumerate(ends) if self._is_behind_new(w)), len(ends))
+        if self._is_edited(before) and self._is_reworded(before, self.rows[before]):
+            self.repeats.update(ends)  # the host may have continued from there
+        elif self.follows:
+            self.repeats.update(ends[first:])
 
     def _is_open(self, w: int) -> bool:
         return self.shown[w].is_short and self.shown[w].known is None
@@ -476,7 +480,7 @@ class _Matcher:
         for w, s in [] if anchored_after else equal:
             if self.shown[w].is_short and ((w - 1, s - 1) in open_ or not self._follows_its_row(w, s)):
                 open_.add((w, s))
-        self.ambiguous += len(open_)
+        self.repeats.update(w for w, _ in open_)
 
     def _follows_its_row(self, w: int, s: int) -> bool:
         """Whether an unedited row precedes a message, and what preceded its own row is shown."""
@@ -632,7 +636,7 @@ class _Matcher:
             if is_late and is_short and (likeness < 1.0 or (dict(kept) | self.rows).get(w - 1, s) != s - 1):
                 continue
             if likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
-                self.ambiguous += is_late and is_short  # the same but for punctuation: the host may continue with it
+                self.repeats.update([w] if is_late and is_short else ())  # but for punctuation: it may go on with it
                 kept.append((w, s))
         return kept
 
@@ -718,7 +722,7 @@ class _Matcher:
             if (s := next(within, None)) is not None:
                 self._pair(w, s)
                 moved = [w] if is_system else [w, *self._pair_neighbours(w, s, 1.0)]
-                self.ambiguous += 0 if is_system else len(moved)
+                self.repeats.update(() if is_system else moved)
                 self.strayed.update(moved)
         free = [w for w in range(len(self.shown)) if w not in self.rows and not self.shown[w].is_short]
         self._fill_split(free, [s for s in sorted(self.last or ()) if s not in self.taken])
@@ -745,7 +749,8 @@ class _Matcher:
             self._leave_behind(last, behind, gone)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
         versions, likely = frozenset(self.versions - self.cuts), len(self.alike) + len(self.cuts)
-        return MatchResult(places, versions, frozenset(self.cuts), moved, likely, self.ambiguous, gone)
+        ambiguous = self.ambiguous + len(self.repeats)
+        return MatchResult(places, versions, frozenset(self.cuts), moved, likely, ambiguous, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""
@@ -790,11 +795,11 @@ class _Matcher:
             left = [s for s in behind if self.last is None or s <= newest or is_before]
             gone.update((s, "transient" if self.stored[s].role == "system" else "branch") for s in left)
             before = takewhile(lambda w: w in self.alike and self._is_open(w), range(last_shown, -1, -1))
-            self.ambiguous = max(self.ambiguous, sum(1 for _ in before) if goes_on else 0)
+            self.repeats.update(before if goes_on else ())
             near = takewhile(lambda w: self.shown[w].role == "tool" or self._is_open(w), range(last_shown, -1, -1))
             results = (w for w in near if self.shown[w].role == "tool" and self.shown[w].known is None)
             # other results: corrected by the host, or of the same calls made again
-            self.ambiguous += sum(map(self._is_edited, results)) if left and goes_on else 0
+            self.repeats.update(filter(self._is_edited, results) if left and goes_on else ())
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)
