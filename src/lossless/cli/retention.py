@@ -178,6 +178,7 @@ def size(invocation: Invocation) -> None:
         if not data["isExact"]:
             screen.warn("Texts were counted, not pages: these are estimates.")
         if data["couldGo"]:
+            screen.gap()
             screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
