@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -235,7 +236,9 @@ def test_a_command_and_a_program_that_is_logged_in(
     assert lcm("model", "use", "claude", "--dry-run", "--json").data["tried"]["answer"] == "Ferries."
     assert (tmp_path / "asked").read_text().split() == ["-p", "--no-session-persistence", "1"]
     assert not (home / ".config").exists()
-    assert lcm("model", "use", f"{program} -p").code == 0
+    shown = lcm("model", "use", f"{program} -p")
+    assert shown.code == 0
+    assert re.search(r"Tried +\d\.\d s\n *Answer +Ferries\.\n", re.sub(" +\n", "\n", shown.out))
     assert lcm("config", "get", "summaryModel").data["effectiveValue"] == f"command/{program} -p"
 
 

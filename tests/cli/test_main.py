@@ -104,6 +104,7 @@ def test_every_long_help_belongs_to_a_command() -> None:
                 yield from texts(found)
 
     shown = set(texts(cli))
+    assert not [text for text in shown if "\n " in text]  # an indented line would leave a gap in the paragraph
     for name, text in sections("help.txt").items():
         assert any(text in one for one in shown), name
 

@@ -34,6 +34,7 @@ def closed(archive: Path) -> Path:
 
 
 def test_a_backup_is_made_listed_and_put_back(lcm: Lcm, archive: Path) -> None:
+    assert "0 backups" not in lcm("backup", "--list", "--format", "table").out
     made = lcm("backup").data
     assert made["path"].startswith(f"{archive}.backup-")
     assert lcm("backup", "--rolling").data["rolling"]
@@ -41,6 +42,8 @@ def test_a_backup_is_made_listed_and_put_back(lcm: Lcm, archive: Path) -> None:
     assert lcm("backup", copy).data["path"] == str(copy)
     listed = lcm("backups").data
     assert {item["label"] for item in listed["items"]} == {"backup", "rotate-latest"}
+    shown = lcm("backup", "--list", "--format", "table").out
+    assert f"  {archive.name}.rotate-latest.bak" in shown  # the name that restore takes
     assert listed["bytes"] == sum(item["bytes"] for item in listed["items"])
     before = messages(lcm)
     lcm("append", "--session-key", "k", input='{"role": "user", "content": "later"}\n')

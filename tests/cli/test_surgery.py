@@ -299,6 +299,7 @@ def test_prompts(lcm: Lcm, folded: Path, tmp_path: Path) -> None:
     again = lcm("prompts", "export", tmp_path / "a")
     assert again.data["all"] == len(again.data["written"]) == 6
     assert lcm("prompts", "export", tmp_path / "a").data["written"] == []
+    assert "6 files stayed" in lcm("summary", "prompts", "export", tmp_path / "a").out
 
 
 VIEWS: tuple[tuple[Any, ...], ...] = (

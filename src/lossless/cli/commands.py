@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache, wraps
 from importlib import import_module
+from inspect import cleandoc
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, TypeVar
 
 import click
@@ -309,7 +310,7 @@ class Command(click.Command):
 
     @help.setter
     def help(self, text: str | None) -> None:
-        self._first_help = text
+        self._first_help = text and cleandoc(text)
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
         return [*super().get_params(ctx), *GLOBAL_OPTIONS]

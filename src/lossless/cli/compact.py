@@ -380,6 +380,8 @@ def print_cost(screen: Screen, data: Data) -> None:
     costs: Data = {"cost": lambda row: re.sub(r"(.+) \+ .*", r"at least \1", row["costText"])}
     columns = "model:rest, for=purpose, calls:count, failed:count, read=inputTokens:count, written=outputTokens:count"
     screen.items(data["spent"], f"{columns}, cost:right", **costs)
+    if data["spent"] and data["saved"]:
+        screen.gap()
     columns = "written by=model:rest, folds:count, tokens saved a turn=savedTokensPerTurn:count"
     screen.items(data["saved"], columns, model=lambda row: _writer_name(row["model"]))
     print_cost_days(screen, data["days"])

@@ -500,9 +500,17 @@ def print_model_use(screen: Screen, data: Data) -> None:
             screen.undo(f"lcm model use {data['undo']}")
         return
     screen.title(data["name"], "" if data["saved"] else "not saved (--dry-run)")
-    cost = (data["archive"] or {}).get("cost")
-    shown = data | {"price": _price_text(data["price"]), "toSummariseAllOfIt": f"about ${cost:,.2f}" if cost else ""}
-    screen.record(shown, "name", "before", "undo", "saved", "problem", "overriddenBy", "archive")
+    tried, here = data.get("tried", {}), data["archive"] or {}
+    cost = f"; about ${here['cost']:,.2f} to summarise all of them once" if here.get("cost") else ""
+    shown = {
+        "key": data["keyFrom"] or "none",
+        "price": _price_text(data["price"]),
+        "tried": f"{tried['seconds']:.1f} s" if tried else "",
+        "answer": tried.get("answer"),
+        "thisArchive": f"{here['messageTokens']:,} tokens of messages{cost}" if here else "",
+        "savedIn": data["configPath"],
+    }
+    screen.record(shown)
     if data["saved"] and data["before"] != data["name"]:
         screen.undo(f"lcm model use {data['undo']}")
     if data.get("problem"):

@@ -586,8 +586,8 @@ def print_status(screen: Screen, data: Data) -> None:
         )
     )
     see = "; see `lcm session transcripts`"
-    held_back = {"heldTranscripts": f"held back{see}", "refusedTranscripts": f"refused{see}"}
-    screen.counts(live, held_back, "transcript", "bold red")
+    screen.counts(live, {"heldTranscripts": f"held back{see}"}, "transcript", "bold red")
+    screen.counts(live, {"refusedTranscripts": f"refused{see}"}, "transcript", "dim")
     quarantined = {"quarantined": len(live["quarantined"])}
     screen.counts(quarantined, {"quarantined": "quarantined; see `lcm session quarantine`"}, "conversation", "bold red")
     screen.record({name: data[name] for name in ("historyBudgets", "promptCaches")})

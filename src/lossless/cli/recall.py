@@ -308,8 +308,9 @@ def ask(
         if not data["citedIds"]:
             return
         screen.gap()
-        shown = {name: data[name] for name in ("citedIds", "sourceConversationIds", "totalSourceTokens", "truncated")}
-        screen.record(shown | {"models": data["models"] or "no model"})
+        read = f"{data['totalSourceTokens']:,} tokens{', not all of it' if data['truncated'] else ''}"
+        places = {"from": data["citedIds"], "conversations": list(map(str, data["sourceConversationIds"]))}
+        screen.record(places | {"read": read, "asked": data["models"] or "no model"})
 
 
 def _open_for_answer(invocation: Invocation, *, may_ask: bool) -> Engine:

@@ -20,7 +20,7 @@ import click
 from lossless.cli import failures, options
 from lossless.cli.commands import F, Group, Invocation, command, new_spelling, text_type
 from lossless.cli.recall import file_page_options, run_tool, tool_settings
-from lossless.cli.screen import Data, Screen, message_counts, pick_json, preview, styled, to_json
+from lossless.cli.screen import Data, Screen, message_counts, percent, pick_json, preview, styled, to_json
 from lossless.compaction.summariser import FILES_PER_ROUND, DescribeReport, Summariser
 from lossless.errors import ArchiveError, BadInput, NotFound
 from lossless.files.document import DEFAULT_STUB_BYTES
@@ -99,8 +99,10 @@ def backups(invocation: Invocation) -> None:
     }
     if screen := invocation.answer("backups", data):
         none = "There are no backups next to the archive. `lcm backup` makes one."
-        screen.items(data["items"], "made=madeAt:time, label, size=bytes:bytes, file=path:key", none)
-        screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
+        columns = "made=madeAt:time, label, size=bytes:bytes, file=path:key"
+        screen.items(data["items"], columns, none, path=lambda item: Path(item["path"]).name)
+        if data["items"]:
+            screen.note(f"{plural(data['count'], 'backup')}, {format_bytes(data['bytes'])}")
 
 
 @command("restore")
@@ -170,11 +172,13 @@ def size(invocation: Invocation) -> None:
             f"{format_bytes(data['databaseBytes'])} archive, {format_bytes(data['fileBytes'])} files",
         )
         screen.gap()
-        columns = "what=name:rest, count:count, size=bytes:bytes, share:share, of messages=ofMessages:share"
-        screen.items(data["rows"], columns, share=lambda row: row["bytes"] / whole)
+        columns = "what=name:rest, count:count, size=bytes:bytes, share:share, of messages=of:right"
+        rows = [row | {"of": "" if row["ofMessages"] is None else percent(row["ofMessages"])} for row in data["rows"]]
+        screen.items(rows, columns, share=lambda row: row["bytes"] / whole)
         if not data["isExact"]:
             screen.warn("Texts were counted, not pages: these are estimates.")
         if data["couldGo"]:
+            screen.gap()
             screen.items(data["couldGo"], "could go=what:rest, count:count, size=bytes:bytes, with=command:key")
 
 
@@ -278,8 +282,10 @@ def rotate(invocation: Invocation, target: ConversationTarget, path: str | None,
         "applied": is_real,
     }
     none = "" if report.reason is None else f"Not rotated: {report.reason}."
-    view = partial(Screen.outcome, none=none, how="The archive keeps all messages. --apply does it.")
-    invocation.answer("rotate", data, ok=is_fine, view=view)
+    if screen := invocation.answer("rotate", data, ok=is_fine):
+        screen.outcome(data, none=none, how="--apply does it.")
+        if not is_real and not none:
+            screen.note("The archive keeps all messages.")
 
 
 _ID = re.compile(r"msg#([1-9]\d{0,17})", re.ASCII)

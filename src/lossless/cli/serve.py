@@ -174,5 +174,6 @@ def print_proxy(screen: Screen, data: Data) -> None:
         "apiKey": "TOKEN:KEY, or TOKEN alone for a key of the proxy's own",
         "window": f"{data['window']:,} tokens" if data["window"] else "by the model's name",
         "history": _HISTORIES[data["history"]],
+        "sessionBy": f"x-lossless-session, else {'how it begins' if data['sessionBy'] == 'prefix' else 'its key'}",
     }
     screen.record({**data, **clients}, "serving", "url")

@@ -478,7 +478,10 @@ def export_prompts(invocation: Invocation, folder: Path, overwrite: bool) -> Non
     written = templates.export_templates(folder, overwrite=overwrite)
     names, count = [path.name for path in written], len(templates.TEMPLATE_NAMES)
     data: Data = {"folder": str(folder.absolute()), "written": names, "all": count}
-    invocation.answer("prompts.export", data, view=Screen.record)
+    stayed = f"; {plural(count - len(names), 'file')} stayed" if len(names) < count else ""
+    sentence = f"{plural(len(names), 'template')} written to {data['folder']}{stayed}."
+    if screen := invocation.answer("prompts.export", data):
+        screen.line(sentence)
 
 
 @command("diff", prompts)

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from lossless.store.archive import Archive
     from lossless.store.maintenance.integrity import VerificationProblem, VerifyReads
 
+#: A problem is damage or loss, as `lcm verify` proves; with a warning every message is there, but the archive does not
+#: work as it should; a note is only information.
 Severity: TypeAlias = Literal["problem", "warning", "note"]
 MAX_NAMED_IDS = 20
 
