@@ -115,6 +115,11 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 31_000_007_460),
         ("edits, sliding", 32_000_004_346),
         ("edits and cuts off", 37_000_002_798),
+        ("edits and cuts off", 4_100_004_520),
+        ("edits and cuts off", 4_100_009_014),
+        ("edits and cuts off", 4_200_003_680),
+        ("edits and cuts off", 4_200_005_948),
+        ("regenerates", 4_300_000_576),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

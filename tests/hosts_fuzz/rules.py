@@ -6,7 +6,7 @@
 - Missing behind the last shown one: it leaves if the host went on differently. If it shows nothing after it, the
   host may have gone back or may show an old window: nothing is demanded (`EITHER`). Nor is it where what follows it
   is very short and says what the newest row says, or what the first one behind tool rounds says, or is a call like
-  the newest: another branch with the same words, or a window that leaves out what is between. Nor where only an
+  a later one: another branch with the same words, or a window that leaves out what is between. Nor where only an
   edited message is known and the very short one behind it says what the newest said: the host may have gone on from
   the edit with the same word, or the window has moved on to its newest message, behind a notice that changes. Content
   cannot decide that, so it may be a replay, as far as `ambiguous` says.
@@ -156,7 +156,7 @@ def _looks_old(spoken: list[Unit], old: list[Unit], last: int) -> bool:
 
 
 def _may_leave_out(spoken: list[Unit], old: list[Unit], last: int) -> bool:
-    """Whether very short words of a row further on follow the last known message, or a call like the newest.
+    """Whether very short words of a row further on follow the last known message, or a call like a later one.
 
     That row is the newest one, or the first one behind tool rounds.
     """
@@ -164,7 +164,7 @@ def _may_leave_out(spoken: list[Unit], old: list[Unit], last: int) -> bool:
     beyond = behind[-1:] if len(behind) > 1 else []
     if behind and behind[0].calls:
         beyond += [words for words in behind if not words.calls and words.role != "tool"][:1]
-    calls = [words for words in behind[1:] if words.calls][-1:] if behind and behind[-1].role == "tool" else []
+    calls = [words for words in behind[1:] if words.calls]
     fresh = spoken[spoken.index(old[last]) + 1 :][:1]
     return any(
         unit.words.said in [words.said for words in (beyond if unit.words.is_short else calls)] for unit in fresh

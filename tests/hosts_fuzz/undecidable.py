@@ -36,6 +36,8 @@ def undecidable(before: Expected, call: Call) -> int:
         rows = [unit for unit in before.context if unit.words.role != "system"]
         again = [open_ or _is_made_again(one.words) for one, open_ in zip(body, again, strict=True)]
         return rounds + (_overlaps(rows, body, again) or _overlap_behind_head(rows, body, again))
+    called = (bool(one.words.calls) and _is_made_again(one.words) for one in body)
+    again = [open_ or is_short for open_, is_short in zip(again, called, strict=True)]
     return (
         rounds + sum(again) + sum(_comes_back(before, one) for one, open_ in zip(body, again, strict=True) if not open_)
     )

@@ -44,7 +44,6 @@ _SPREAD = 1.4
 _RATIOS, _FEW_RATIOS = 4, 2
 #: Words, and single characters of scripts without spaces.
 _WORDS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_SPACELESS = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _NUMBER = re.compile(r"\d+")
 #: Half a character in JSON; a prompt has the replacement character there.
 _HALF = re.compile(r"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
@@ -203,6 +202,13 @@ def _named_calls(message: Message) -> list[tuple[str | None, str]]:
 def is_short(message: Message) -> bool:
     """Whether a message is so short that others may be equal."""
     return len(message.content) <= _SHORT_CHARS and not any(is_provider_id(part.id) for part in message.tool_calls)
+
+
+def may_be_called_again(message: Message) -> bool:
+    """Whether nothing in a message is a call of its own: neither an id like no other nor long arguments."""
+    calls = message.tool_calls
+    ids = (*(call.id for call in calls), *(result.call_id for result in message.tool_results))
+    return not any(map(is_provider_id, ids)) and all(len(stringify_js(call.arguments)) < _SHORT_CHARS for call in calls)
 
 
 def may_be_said_again(message: Message) -> bool:
@@ -430,8 +436,8 @@ def _shared(first: Sequence[object], second: Sequence[object]) -> int:
 
 
 def _weigh(words: Iterable[str]) -> float:
-    """The number of words; two characters of a script without spaces count as one."""
-    return sum(0.5 if _SPACELESS.match(word) else 1.0 for word in words)
+    """The number of words; two single letters, or characters of a script without spaces, count as one."""
+    return sum(0.5 if len(word) == 1 else 1.0 for word in words)
 
 
 def undecorated(text: str) -> str:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass, field
-from itertools import pairwise, takewhile
+from itertools import dropwhile, pairwise, takewhile
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from lossless.ingest.sequences import (
@@ -126,18 +126,14 @@ class _Matcher:
     ) -> None:
         self.shown, self.stored, self.pair, self.is_abandoned = shown, stored, pair, is_abandoned
         self.roles = [row.role for row in stored]
-        self.last = None if last is None else frozenset(last)
-        self.follows = follows
+        self.last, self.follows = None if last is None else frozenset(last), follows
         self.rows: dict[int, int] = {n: one.known for n, one in enumerate(shown) if one.known is not None}
         self.taken = set(self.rows.values())
         self.chain: list[tuple[int, int]] = []
-        self.versions: set[int] = set()
-        self.cuts: set[int] = set()
-        self.alike: set[int] = set()
-        self.strayed: set[int] = set()
+        self.versions, self.cuts = set[int](), set[int]()
+        self.alike, self.strayed = set[int](), set[int]()
         #: Messages that may have been said again, and how many more an overlap leaves open.
-        self.repeats: set[int] = set()
-        self.ambiguous = 0
+        self.repeats, self.ambiguous = set[int](), 0
 
     # -- anchors
 
@@ -206,7 +202,7 @@ class _Matcher:
                 break
             start -= 1
         run, before = chain[start:], chain[start - 1] if start else (-1, -1)
-        if not self.follows or not run or len(run) >= SURE:
+        if not self.follows or not 0 < len(run) < SURE:
             return chain
         asked = next((n for n in range(run[0][0] - 1, before[0], -1) if self.shown[n].role == "user"), None)
         row = next((n for n in range(run[0][1] - 1, before[1], -1) if self.stored[n].role == "user"), None)
@@ -237,8 +233,8 @@ class _Matcher:
         later, start = range(size + 1, len(self.stored)), len(self.stored) - size
         if start > 0 and all(self._is_equal(w, start + w) for w in range(size)):  # content cannot tell
             is_new = all(one.mark not in there for one in self.shown[size:])
-            is_new = is_new and not self._is_neighbour(size, size, ALIKE)
-            if is_new and len(self.shown) >= len(self.last or self.stored):
+            is_as_long = len(self.shown) >= len(self.last or self.stored)
+            if is_new and is_as_long and not self._is_neighbour(size, size, ALIKE):
                 return True
             self.repeats.update(range(size))
         return any(self._same(size, s) and all(self._is_almost(w, s - size + w) for w in range(size)) for s in later)
@@ -259,11 +255,11 @@ class _Matcher:
     def _is_in_run(self, w: int, s: int, landmarks: Mapping[int, int]) -> bool:
         """Whether a neighbour is equal, too, maybe behind omitted tool rounds; no repeat next to a very short text."""
         beside = [w + n for n in (1, -1) if self._is_equal(w + n, s + n)]
-        if beside and not self.shown[w].is_short:
-            return True
         further = [w + n for n in (1, -1) if self._is_equal(w + n, next_spoken(self.roles, s, n))]
-        long = [n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system"]
-        return bool(long) or any(n in landmarks for n in beside) or (bool(further) and not self.shown[w].is_short)
+        if not self.shown[w].is_short:
+            return bool(beside or further)
+        long = (n for n in (*beside, *further) if not self.shown[n].is_short and self.shown[n].role != "system")
+        return any(n in landmarks for n in beside) or next(long, None) is not None
 
     def _is_equal(self, w: int, s: int) -> bool:
         inside = 0 <= w < len(self.shown) and 0 <= s < len(self.stored)
@@ -381,12 +377,10 @@ class _Matcher:
         ends = [w for w, _ in self.chain[rest:]]
         if not 0 < len(ends) < SURE or (rest and not self.follows):
             return
-        before = max((w for w in self.rows if w < ends[0]), default=-1)
-        first = next((n for n, w in enumerate(ends) if self._is_behind_new(w)), len(ends))
-        if self._is_edited(before) and self._is_reworded(before, self.rows[before]):
+        if self._is_edited(max((w for w in self.rows if w < ends[0]), default=-1)):
             self.repeats.update(ends)  # the host may have continued from there
         elif self.follows:
-            self.repeats.update(ends[first:])
+            self.repeats.update(dropwhile(lambda w: not self._is_behind_new(w), ends))
 
     def _is_open(self, w: int) -> bool:
         return self.shown[w].is_short and self.shown[w].known is None
@@ -748,9 +742,9 @@ class _Matcher:
         if behind := [s for s in range(last + 1, len(self.stored)) if s not in self.taken]:
             self._leave_behind(last, behind, gone)
         places = tuple(self.rows.get(n) for n in range(len(self.shown)))
-        versions, likely = frozenset(self.versions - self.cuts), len(self.alike) + len(self.cuts)
-        ambiguous = self.ambiguous + len(self.repeats)
-        return MatchResult(places, versions, frozenset(self.cuts), moved, likely, ambiguous, gone)
+        versions, cuts = frozenset(self.versions - self.cuts), frozenset(self.cuts)
+        counts = len(self.alike) + len(self.cuts), self.ambiguous + len(self.repeats)
+        return MatchResult(places, versions, cuts, moved, *counts, gone)
 
     def _leave_out(self, before: int, after: int, run: Sequence[int], gone: dict[int, Cause]) -> None:
         """Rows missing between two that are shown: an exchange was deleted; more is only omitted to save space."""
@@ -763,7 +757,8 @@ class _Matcher:
         is_replaced = roles == [self.shown[w].role for w in new]  # as many others, under ids of their own
         if not (is_replaced or roles in _EXCHANGES) or not set(spoken) <= set(seen):
             return
-        if any(self.pair.uses_tools(s) for s in spoken) or self._saves_space(before, after, is_replaced=is_replaced):
+        is_round = any(self.pair.uses_tools(s) for s in spoken) and not (is_replaced and self._is_edited(first))
+        if is_round or self._saves_space(before, after, is_replaced=is_replaced):
             return
         gone.update((s, "removed") for s in spoken)
 
@@ -798,8 +793,8 @@ class _Matcher:
             self.repeats.update(before if goes_on else ())
             near = takewhile(lambda w: self.shown[w].role == "tool" or self._is_open(w), range(last_shown, -1, -1))
             results = (w for w in near if self.shown[w].role == "tool" and self.shown[w].known is None)
-            # other results: corrected by the host, or of the same calls made again
-            self.repeats.update(filter(self._is_edited, results) if left and goes_on else ())
+            if left and goes_on:  # other results: corrected by the host, or of the same calls made again
+                self.repeats.update(filter(self._is_edited, results))
             return
         notices = takewhile(lambda s: self.stored[s].role == "system" and self._was_shown(s), behind)
         gone.update((s, "transient") for s in notices)

@@ -280,12 +280,13 @@ class _WindowReader:
         return SeenWindow(window, plan, mark, self._prints, rows_before, has_lost_prompts=self._has_lost_prompts(mark))
 
     def _count_short_before(self, start: int) -> int:
-        """How many very short texts are right before a position: they may be repeats on another branch."""
+        """How many very short messages are right before a position: they may be repeats on another branch."""
         before = (self._items[n] for n in range(start - 1, self._head - 1, -1))
-        return sum(1 for _ in takewhile(lambda item: self._is_short(item) and not self._uses_tools(item), before))
+        return sum(1 for _ in takewhile(self._may_be_repeated, before))
 
-    def _uses_tools(self, item: MessageLike) -> bool:
-        return any(event.message.tool_calls or event.message.tool_results for event in incoming.read_events([item])[0])
+    def _may_be_repeated(self, item: MessageLike) -> bool:
+        events, _ = incoming.read_events([item])
+        return self._is_short(item) and all(likeness.may_be_called_again(event.message) for event in events)
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""
