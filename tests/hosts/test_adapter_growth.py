@@ -48,6 +48,17 @@ def test_small_steps_add_up() -> None:
         assert learned(engine) == [(2.0, 2)]
 
 
+def test_sessions_that_alternate_on_one_model_learn_each_from_its_own_prompts() -> None:
+    sessions = SESSION, lossless.Session(key="hermes:b")
+    before: dict[lossless.Session, tuple[int, int]] = {}
+    with Engine(Archive.open(":memory:"), Settings(), background=False) as engine:
+        for turn in range(1, 5):
+            for frame, session in enumerate(sessions):
+                sizes = 2_000 * turn, 7_000 * frame + 3_000 * turn
+                before[session] = learn_growth(engine, session, "m", *sizes, before.get(session))
+        assert learned(engine) == [(1.5, 6)]
+
+
 def test_a_process_for_each_turn_learns_as_one_process_does(path: Path) -> None:
     other = lossless.Session(key="hermes:b")
     for turn in range(1, 5):

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -163,6 +164,19 @@ def test_refusals_are_told_apart_and_never_repeated(
     assert len(server.requests) == 1
     if isinstance(caught.value, errors.ModelRateLimit):
         assert caught.value.retry_after == 7.0
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [(403, "model_not_found", errors.ModelAuth), (429, "overloaded", errors.ModelRateLimit)],
+)
+def test_the_status_of_a_refusal_counts_whatever_its_code_is(
+    server: ModelServer, status: int, code: str, kind: type[errors.ModelError]
+) -> None:
+    refusal = server.error(status, retry_after="7")
+    server.answers(replace(refusal, body={"error": {"message": "not for this project", "code": code}}))
+    with pytest.raises(kind):
+        ask(local(server))
 
 
 def test_a_prompt_that_is_too_long_says_so(server: ModelServer) -> None:

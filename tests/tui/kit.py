@@ -14,7 +14,7 @@ from textual.widgets import Input
 
 import lossless
 from lossless.testing import VirtualClock
-from lossless.tui.app import TerminalApp
+from lossless.tui.app import MAY_ASK, TerminalApp
 from lossless.tui.archive import ArchiveAccess
 from lossless.tui.screens.page import DetailPane, RowTable
 from lossless.tui.screens.reader import ReadingPane
@@ -84,7 +84,7 @@ class Person:
         while rounds < _QUIET_ROUNDS and self.app.screen_stack:
             await self.pilot._wait_for_screen()
             await asyncio.sleep(0.002)
-            is_busy = self.app.reads or any(worker.group != "work" for worker in self.app.workers)
+            is_busy = self.app.reads or any(worker.group not in MAY_ASK for worker in self.app.workers)
             rounds = 0 if is_busy else rounds + 1
         if self.app.screen_stack:
             await self.pilot.pause()

@@ -113,7 +113,7 @@ def test_summaries_open_down_to_the_messages(archive: Path) -> None:
         await person.press("G", "g", "J", "K", "question_mark")
         for words in ("Rewrite", "Dissolve", "Repair", "Transplant", "Previous", "Undo"):
             assert words in person.text
-        assert "⏎ l → space" in person.text
+        assert "⏎ l → Space" in person.text
         await person.press("escape", "ctrl+p", *"previous")
         await person.until(lambda: "key p" in person.seen)
         await person.press("enter")

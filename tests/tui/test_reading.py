@@ -145,5 +145,9 @@ def test_wide_terminals_have_two_panes(flaky: Path) -> None:
         assert not person.rows.display
         await person.press("k")
         assert person.rows.chosen == "1"
+        await person.press("q")
+        assert not person.one("ReadingPane").display
+        await person.resize(120, 40)
+        assert "Why it fails" in person.seen.replace("## Why it fails", "")
 
     at(room_of(flaky), do, (120, 40))

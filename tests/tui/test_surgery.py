@@ -10,6 +10,7 @@ from lossless.compaction.source_text import FALLBACK_MARKER
 from lossless.store.maintenance.surgery import SurgeryWrites
 from lossless.testing import Scripted, say
 from lossless.tui import actions
+from tests.maintenance.surgery_kit import talk
 from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
@@ -270,6 +271,21 @@ def test_transplanting_to_a_chosen_conversation(archive: Path) -> None:
     after = context_of(archive, 2)
     assert len(after) > len(there)
     assert after[-len(there) :] == there
+
+
+def test_a_list_of_conversations_is_moved_through_by_pages(archive: Path) -> None:
+    with lossless.open(archive, background=False) as engine:
+        for n in range(14):
+            engine.append(f"agent:main:other-{n}", talk(2, seed=n + 2))
+
+    async def do(person: Person) -> None:
+        await person.press("G", "s", "t", "J")
+        assert person.screen == "ConversationDialog"
+        assert person.rows.cursor_row == 10
+        await person.press("K")
+        assert person.rows.cursor_row == 0
+
+    at(room_of(archive), do)
 
 
 def test_an_archive_that_is_only_looked_at_is_not_changed(archive: Path) -> None:

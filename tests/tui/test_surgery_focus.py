@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Event
 from typing import TYPE_CHECKING
 
 import lossless
@@ -11,6 +12,8 @@ from tests.tui.kit import Person, at, room_of
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from lossless.llm.completion import Prompt
 
 
 def states_of(path: Path) -> list[tuple[str, str]]:
@@ -74,6 +77,27 @@ def test_a_model_writes_the_brief_and_what_it_cannot_write_is_recorded(archive: 
 
     at(room_of(archive, complete=Scripted(say("A dossier."), say("The brief itself."), then="auth")), do)
     assert states_of(archive) == [("tide", "failed"), ("ebb", "active")]
+
+
+def test_a_brief_that_is_being_written_is_not_lost_to_other_keys(archive: Path) -> None:
+    answers, asked, go_on = Scripted(say("A dossier."), say("The brief itself.")), Event(), Event()
+
+    def complete(prompt: Prompt) -> object:
+        asked.set()
+        assert go_on.wait(60)
+        return answers(prompt)
+
+    async def do(person: Person) -> None:
+        await person.press("j", "enter", "o", "n", *"ebb", "enter", "y")
+        await person.until(asked.is_set)
+        await person.press("n", "escape", "u", "escape")
+        go_on.set()
+        await person.until(lambda: "Use it in prompts?" in person.seen)
+        await person.press("y")
+        await person.until(lambda: "The brief itself." in person.detail)
+
+    at(room_of(archive, complete=complete), do)
+    assert states_of(archive) == [("ebb", "active")]
 
 
 def test_nothing_is_written_where_that_is_forbidden_or_there_is_nothing_to_focus(archive: Path) -> None:

@@ -270,17 +270,23 @@ _LEAST = 500
 _KEPT = re.compile(r"([0-9a-f]{16}) ([0-9]{1,9}) ([0-9]{1,9})")
 
 
-def learn_growth(engine: Engine, session: Session, model: str, estimated: int, reported: int) -> None:
+def learn_growth(
+    engine: Engine, session: Session, model: str, estimated: int, reported: int, before: tuple[int, int] | None = None
+) -> tuple[int, int]:
     """Learn a model's tokenizer from what two prompts of a session with the same frame differ by.
 
-    The last prompt is kept in the archive: some hosts start a process for each turn.
+    Returns the sizes to hand in with the next prompt, as `before`. The archive keeps them, too, for hosts that start a
+    process for each turn, but only those of one session for each model.
     """
     place = blake2b(str(session.key).encode(), digest_size=8).hexdigest()
-    kept = _KEPT.fullmatch(engine.host.last_prompt(model))
+    kept = None if before else _KEPT.fullmatch(engine.host.last_prompt(model))
     if kept is not None and kept[1] == place:
-        added, counted = estimated - int(kept[2]), reported - int(kept[3])
+        before = int(kept[2]), int(kept[3])
+    if before is not None:
+        added, counted = estimated - before[0], reported - before[1]
         if 0 <= added < _LEAST:
-            return
+            return before
         if added > 0 and counted > 0:
             engine.host.learn(model, added, counted)
     engine.host.keep_last_prompt(model, f"{place} {estimated} {reported}")
+    return estimated, reported

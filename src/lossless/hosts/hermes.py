@@ -30,6 +30,8 @@ class LosslessEngine(ContextEngine):
         self._archive = None if isinstance(archive, Engine) else archive
         self._engine = archive if isinstance(archive, Engine) else None
         self._session, self._model = Session(key="hermes"), ""
+        #: The sizes of the session's last prompt, by our estimate and by the provider's count.
+        self._last_prompt: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:
@@ -54,6 +56,7 @@ class LosslessEngine(ContextEngine):
         before, named = self._session, details.get("conversation_id")
         goes_on = not named and before.id is not None and before.id in (session_id, details.get("old_session_id"))
         self._session = Session(key=before.key if goes_on else f"hermes:{named or session_id}", id=session_id)
+        self._last_prompt = self._last_prompt if goes_on else None
         if details.get("context_length"):
             self.update_model(str(details.get("model") or ""), int(details["context_length"]))
 
@@ -107,7 +110,7 @@ class LosslessEngine(ContextEngine):
         return found.text if found.is_error else json.dumps({"result": found.text}, ensure_ascii=False)
 
     def update_model(self, model: str, context_length: int, *_: Any, **__: Any) -> None:
-        self._model, self.context_length = model, context_length
+        self._model, self.context_length, self._last_prompt = model, context_length, None
         self.threshold_tokens = int(context_length * self.threshold_percent)
 
     def _keep(self, messages: list[Raw] | None) -> None:
@@ -116,7 +119,8 @@ class LosslessEngine(ContextEngine):
             window, model = adapter.split_joined(self.engine, self._session, messages), self._model or None
             self.engine.after_turn(self._session, window=window, budget=budget, observed_tokens=tokens, model=model)
             if model and tokens:
-                adapter.learn_growth(self.engine, self._session, model, window_tokens(messages), tokens)
+                sizes = window_tokens(messages), tokens, self._last_prompt
+                self._last_prompt = adapter.learn_growth(self.engine, self._session, model, *sizes)
 
 
 def register(ctx: Any) -> None:

@@ -275,9 +275,9 @@ def _api_failure(endpoint: Endpoint, error: ModelAPIError) -> errors.LosslessErr
     lost = f"no connection to {endpoint.address}" if isinstance(error, theirs.ModelConnectionError) else ""
     detail = _redact(endpoint, response.error_message(error.body) or lost or type(error).__name__)
     reason = f"{endpoint.name}: {f'HTTP {status}: ' if status else ''}{detail}"
-    if isinstance(error, theirs.ModelAuthenticationError):
+    if isinstance(error, theirs.ModelAuthenticationError) or status in (401, 403):
         return errors.ModelAuth(reason)
-    if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError):
+    if isinstance(error, theirs.ModelRateLimitError | theirs.ModelQuotaExceededError) or status in (402, 429):
         return errors.ModelRateLimit(reason, error.retry_after)
     if isinstance(error, theirs.ModelTimeoutError | theirs.ModelRequestTimeout) or status in (408, 504):
         return errors.ModelTimeout(reason)

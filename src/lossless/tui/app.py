@@ -41,6 +41,8 @@ _PICTURE_SIZE = (120, 34)
 _QUIET_ROUNDS, _QUIET_SECONDS = 3, 0.02
 #: A picture fetches nothing when it is looked at.
 _FONTS_ELSEWHERE = re.compile(r',\s*url\("https:[^"]*"\) format\("\w+"\)')
+#: Groups of workers that may wait for a person's answer.
+MAY_ASK = ("work", "brief")
 _DEBUG_HINT = "Run it again with LCM_DEBUG=1 to see where, and please report it."
 _LIGHT_BACKGROUNDS = ("7", "15")
 DARK, LIGHT = (
@@ -130,7 +132,8 @@ class TerminalApp(App[None]):
         rounds = 0
         while rounds < _QUIET_ROUNDS:
             await pilot.pause(_QUIET_SECONDS)
-            rounds = 0 if self.reads else rounds + 1
+            is_busy = self.reads or any(worker.group not in MAY_ASK for worker in self.workers)
+            rounds = 0 if is_busy else rounds + 1
 
     def action_show_help(self) -> None:
         always = [("↑ ↓ k j PgUp PgDn", "Move"), ("^p", "All commands by name, and colours")]
@@ -158,7 +161,8 @@ def own_actions(screen: type) -> dict[str, tuple[list[str], str]]:
     found: dict[str, tuple[list[str], str]] = {}
     for key, binding in by_key.items():
         keys, _ = found.setdefault(binding.action, ([], binding.description))
-        keys.append(format_key(key).replace("ctrl+", "^"))
+        name = format_key(key).replace("ctrl+", "^")
+        keys.append(name if len(name) == 1 or name[0] == "^" else name.capitalize())
     return found
 
 

@@ -89,6 +89,22 @@ def test_old_answers_of_tools_leave_the_transcript_and_stay_in_the_archive(tmp_p
         assert engine.verify().ok
 
 
+def test_a_transcript_that_is_not_there_is_not_shortened_and_no_other_is(tmp_path: Path) -> None:
+    host = HostFile(tmp_path / "run-1.jsonl")
+    session = {"sessionKey": KEY, "sessionId": "run-1", "sessionFile": str(host.path)}
+    gone = session | {"sessionFile": str(tmp_path / "run-2.jsonl")}
+    with PluginEnd(tmp_path / "lcm.db", **SMALL) as plugin:
+        for number in range(6):
+            for message in turn(number):
+                host.write(message)
+                plugin.call("afterTurn", **session, messages=[message], key=f"{len(host.records)}", tokenBudget=100_000)
+        before = host.path.read_bytes()
+        assert plugin.call("command", **gone, args="rotate")["text"].startswith("Not rotated: ")
+        assert plugin.call("control", **gone, action="rotate")["lastRotatedAt"] is None
+        assert host.path.read_bytes() == before
+        assert plugin.call("control", **session, action="rotate")["lastRotatedAt"]
+
+
 def test_a_picture_goes_through_the_pipes_and_comes_back_whole(tmp_path: Path) -> None:
     data = base64.b64encode(os.urandom(60_000)).decode()
     picture = {"type": "image", "data": data, "mimeType": "image/png"}

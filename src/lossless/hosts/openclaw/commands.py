@@ -41,7 +41,7 @@ def help_text() -> str:
 
 
 def _rotate(bridge: Bridge, call: PluginCall, session: Session) -> str:
-    file = call.transcript
+    file = call.transcript_path
     if file is None:
         return "This host keeps transcripts in its own database: there is no file to shorten."
     report = bridge.engine.rotate(session, file)
@@ -263,7 +263,7 @@ def control(bridge: Bridge, call: PluginCall) -> dict[str, Any]:
         examined = engine.admin.examine()
         return {"ok": examined.healthy, "warnings": [f"{one.severity}: {one.kind}" for one in examined.findings]}
     if action == "rotate":
-        report = engine.rotate(session, call.transcript)
+        report = engine.rotate(session, call.transcript_path)
         at = datetime.now(UTC).isoformat() if report.rotated else None
         return {"messageCount": 0 if row is None else row.message_count, "lastRotatedAt": at}
     raise BadInput("the action must be status, doctor or rotate")

@@ -89,10 +89,16 @@ class PluginCall:
         return found
 
     @property
-    def transcript(self) -> Path | None:
-        """The transcript when it is a file, as in OpenClaw up to 2026.7.1; later ones give a marker that is no path."""
+    def transcript_path(self) -> Path | None:
+        """Where the transcript is a file, as in OpenClaw up to 2026.7.1; later ones give a marker that is no path."""
         name = self.text("sessionFile")
-        return Path(name) if name is not None and os.path.isabs(name) and os.path.isfile(name) else None
+        return Path(name) if name is not None and os.path.isabs(name) else None
+
+    @property
+    def transcript(self) -> Path | None:
+        """The transcript when it is a file that is there."""
+        path = self.transcript_path
+        return path if path is not None and path.is_file() else None
 
     @property
     def transcript_target(self) -> dict[str, str] | None:

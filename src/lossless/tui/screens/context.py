@@ -21,7 +21,7 @@ from lossless.tui.text import BLUE, GREEN, NOTICE, PURPLE, RED, plural, right_ce
 if TYPE_CHECKING:
     from lossless.engine import Engine
     from lossless.maintenance.browse import PromptItem, PromptReport
-    from lossless.maintenance.surgery.focus import FocusStatus
+    from lossless.maintenance.surgery.focus import FocusPlan, FocusStatus
 
 #: What a receipt calls the pins and the focus brief.
 PINS_AND_FOCUS = "pins and focus"
@@ -171,21 +171,26 @@ class FocusScreen(SurgeryScreen):
     async def action_focus_on(self) -> None:
         dialog = InputDialog("A brief for which question?", "what is to be kept in mind")
         if (question := await self.app.push_screen_wait(dialog)) is not None:
-            await self._write_brief(question)
+            await self._propose_brief(question)
 
     @in_background("work")
     async def action_refocus(self) -> None:
-        await self._write_brief(None)
+        await self._propose_brief(None)
 
-    async def _write_brief(self, question: str | None) -> None:
-        """Show what a brief would stand for; write it when that is wanted; use it when it was read."""
+    async def _propose_brief(self, question: str | None) -> None:
+        """Show what a brief would stand for; write it when that is wanted."""
         access = self.access
         plan = await self.read(lambda: access.engine.surgery.plan_focus(self.conversation_id, question))
         text = f"written by: {actions.writer_names(access)}\n{plan.text}"
         if await self.ask(f"Focus: {plan.prompt}", text, "Write the brief?") == "yes":
             self.tell("The brief is being written …")
-            made = await asyncio.to_thread(actions.write_brief, access, plan)
-            await self.confirm(actions.plan_brief_use(plan, made))
+            self._write_brief(plan)
+
+    @in_background("brief")
+    async def _write_brief(self, plan: FocusPlan) -> None:
+        """Write a brief, also while something else is done here; use it when it was read."""
+        made = await asyncio.to_thread(actions.write_brief, self.access, plan)
+        await self.confirm(actions.plan_brief_use(plan, made))
 
     def action_unfocus(self) -> None:
         self.propose(lambda: actions.plan_unfocus(self.access.engine, self.conversation_id))

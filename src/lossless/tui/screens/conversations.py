@@ -112,10 +112,17 @@ class SessionsScreen(PaneScreen):
 
     @in_background("preview")
     async def _preview(self, row: ConversationRow) -> None:
+        """Show the end of a conversation, where there is room for it."""
+        if self.app.size.width < WIDE_COLUMNS:
+            return
         browse, id_ = self.access.browse, row.conversation_id
         window = await self.read(lambda: reads.older_messages(browse, id_, _PREVIEW))
         self.reader.border_title = Text(one_line(self._titles.get(id_, "")))
         self.reader.show(window.rows, None)
+
+    def on_resize(self) -> None:
+        if self.chosen is not None:
+            self._preview(self.chosen)
 
     def action_scroll_detail(self, way: int) -> None:
         if self.reader.display:

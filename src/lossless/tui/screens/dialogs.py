@@ -137,6 +137,10 @@ class ConversationDialog(Dialog[int | None]):
         rows.fill(found)
         rows.focus()
 
+    def action_scroll(self, lines: int) -> None:
+        rows = self.query_one(RowTable)
+        rows.move_cursor(row=max(0, rows.cursor_row + lines), animate=False)
+
     def on_data_table_row_selected(self) -> None:
         chosen = self.query_one(RowTable).chosen
         self.dismiss(None if chosen is None else int(chosen))
