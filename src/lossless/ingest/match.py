@@ -470,11 +470,10 @@ class _Matcher:
             is_sure = anchored_after or (is_after and not self.shown[next_w].is_short)
             is_sure = is_sure or (is_after and all(self.shown[one].role == "system" for one in some))
             self._fill_alike(some, others, anchored_before=is_before, anchored_after=is_sure)
-        open_: set[tuple[int, int]] = set()
         for w, s in [] if anchored_after else equal:
-            if self.shown[w].is_short and ((w - 1, s - 1) in open_ or not self._follows_its_row(w, s)):
-                open_.add((w, s))
-        self.repeats.update(w for w, _ in open_)
+            is_next = self._is_equal(w, s) and self._follows_its_row(w, s)
+            if self.shown[w].is_short and (w - 1 in self.repeats or not is_next):
+                self.repeats.add(w)
 
     def _follows_its_row(self, w: int, s: int) -> bool:
         """Whether an unedited row precedes a message, and what preceded its own row is shown."""
@@ -589,8 +588,6 @@ class _Matcher:
         is_of_one_role = self.shown[w].role == self.stored[s].role
         return self._same(w, s) or (is_of_one_role and self.pair.is_respelled(w, s) and self.pair.may_be(w, s))
 
-    # -- versions
-
     def _fill_alike(self, shown: list[int], rows: list[int], *, anchored_before: bool, anchored_after: bool) -> None:
         """A gap without equal messages: those at the same position between two certain ones, or similar ones."""
         is_between = anchored_before and anchored_after and len(shown) == len(rows)
@@ -602,6 +599,9 @@ class _Matcher:
         pairs = self._alike(shown, rows, from_start=anchored_before)
         if not anchored_after:
             pairs = self._without_late_alike(pairs, shown)
+            # an answer of a word or two, before more: the host may have asked for another one
+            answers = (w for w, _ in pairs if w + 1 < len(self.shown) and self.shown[w].role == "assistant")
+            self.repeats.update(filter(self._is_open, answers))
         self._pair_all(pairs, alike=True)
         if pairs:
             start = (shown[0] - 1, rows[0] - 1) if anchored_before else pairs[0]
