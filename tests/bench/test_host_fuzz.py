@@ -121,6 +121,7 @@ def test_a_host_loses_and_doubles_nothing(kind: str) -> None:
         ("edits and cuts off", 4_200_005_948),
         ("regenerates", 4_300_000_576),
         ("edits and cuts off", 5_100_005_108),
+        ("branches", 6_200_009_608),
     ],
 )
 def test_runs_that_went_wrong_once(kind: str, seed: int) -> None:

@@ -626,7 +626,8 @@ class _Matcher:
             is_late = is_late or any(self.shown[one].role != "system" for one in new)
             is_late = is_late or (is_short and row != s - 1 and s - 1 not in self.taken and s > 0)
             likeness = self.pair.likeness(w, s) if is_late else 1.0
-            is_placed = w - edit == s - row and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
+            is_placed = (kept or edit not in new) and w - edit == s - row
+            is_placed = is_placed and all(map(self.pair.may_be, range(edit + 1, w), range(row + 1, s)))
             if is_late and is_short and (likeness < 1.0 or (dict(kept) | self.rows).get(w - 1, s) != s - 1):
                 continue
             if likeness == 1.0 or (likeness >= VERY_ALIKE and is_placed):
@@ -696,8 +697,6 @@ class _Matcher:
                 self.cuts.update(parts)
                 self.rows.update(dict.fromkeys(parts, s))
                 self.taken.add(s)
-
-    # -- the rest
 
     def find_moved(self) -> None:
         """Messages shown before that have moved, or are repeats: content cannot tell. System messages move along."""
