@@ -285,8 +285,9 @@ class _WindowReader:
         return sum(1 for _ in takewhile(self._may_be_repeated, before))
 
     def _may_be_repeated(self, item: MessageLike) -> bool:
-        events, _ = incoming.read_events([item])
-        return self._is_short(item) and all(likeness.may_be_called_again(event.message) for event in events)
+        if not self._is_short(item):
+            return False
+        return all(likeness.may_be_called_again(event.message) for event in incoming.read_events([item])[0])
 
     def laid_over(self, mark: WindowMark | None) -> SeenWindow:
         """The whole window, aligned with the rows."""
